@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "correlate.h"
+
+#include <string.h>
+
+#include "arena.h"
+#include "tiling.h"
+#include "util.h"
+
+/* Channels of a group that are read and computed. */
+static int64_t channels_in(const struct ogp_plan *plan)
+{
+    return plan->pass == OGP_GRAD_INPUT ? plan->problem.co_g : plan->problem.ci_g;
+}
+
+static int64_t channels_out(const struct ogp_plan *plan)
+{
+    return plan->pass == OGP_GRAD_INPUT ? plan->problem.ci_g : plan->problem.co_g;
+}
+
+/* Whether a span is one part whose members are its outputs in order: then the tile is unpacked as it is. */
+static bool is_simple(const struct ogp_plan *plan)
+{
+    for (int a = 0; a < 3; a++)
+        if (plan->lattice[a].fold || (!ogp_by_class(&plan->lattice[a], a) && plan->lattice[a].classes > 1))
+            return false;
+    return true;
+}
+
+/* ---- scratch of one worker ---- */
+
+struct scratch {
+    char *x, *w, *y, *box;
+    int64_t *offset, *place;
+};
+
+/* The largest product of a tiling. */
+static struct product largest_product(const struct ogp_plan *plan, const struct tiling *t, enum body body)
+{
+    const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype);
+    struct product p = {.body = body, .in_channels = t->in_channels, .out_channels = t->out_channels};
+    int64_t in[3];
+    for (int a = 0; a < 3; a++) {
+        p.out[a] = t->out[a];
+        p.taps[a] = t->taps[a];
+        in[a] = t->out[a] + t->taps[a] - 1;
+    }
+    const int64_t width = ogp_round_up(t->out[2], plan->kernels->lanes);
+    p.x = ogp_block(t->in_channels, in, width + t->taps[2] - 1, bytes);
+    p.y = ogp_block(t->out_channels, t->out, width, bytes);
+    return p;
+}
+
+static struct scratch carve(struct arena *a, const struct ogp_plan *plan, const struct tiling *t,
+                            const struct product *p)
+{
+    const size_t bytes = (size_t)ogp_dtype_bytes(plan->problem.dtype);
+    const int64_t weights = p->in_channels * p->out_channels * p->taps[0] * p->taps[1] * p->taps[2];
+    struct scratch s = {0};
+    s.x = arena_take(a, (size_t)ogp_block_elements(&p->x) * bytes);
+    s.y = arena_take(a, (size_t)ogp_block_elements(&p->y) * bytes);
+    s.w = arena_take(a, (size_t)weights * bytes);
+    s.offset = arena_take(a, (size_t)ogp_product_terms(p) * sizeof(int64_t));
+    if (!is_simple(plan)) {
+        const struct block box = ogp_block(t->out_channels, t->box, t->box[2], (int64_t)bytes);
+        s.box = arena_take(a, (size_t)ogp_block_elements(&box) * bytes);
+        s.place = arena_take(a, (size_t)t->out[2] * sizeof(int64_t));
+    }
+    return s;
+}
+
+/* ---- one tile ---- */
+
+struct tile {
+    const struct job *job;
+    const struct ogp_plan *plan;
+    const struct scratch *scratch;
+    enum body body;
+    int64_t n, group, channel; /* the first output channel within the group */
+    int64_t channels;
+    struct span span[3];
+    struct block y, box;
+};
+
+/* Adds one piece of one part of the tile, over a block of input channels, to the y block. */
+static void add_piece(const struct tile *tile, const struct part part[3], const struct piece piece[3],
+                      int64_t first_in, int64_t count_in, bool accumulate)
+{
+    const struct ogp_plan *const plan = tile->plan;
+    const struct job *const job = tile->job;
+    const bool adjoint = plan->pass == OGP_GRAD_INPUT;
+    const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype);
+    struct product p = {.body = tile->body, .in_channels = count_in, .out_channels = tile->channels, .y = tile->y};
+    struct sampling sampling[3];
+    int64_t in[3];
+    for (int a = 0; a < 3; a++) {
+        const struct lattice *const lat = &plan->lattice[a];
+        p.out[a] = part[a].count;
+        p.taps[a] = piece[a].taps;
+        in[a] = part[a].count + piece[a].taps - 1;
+        sampling[a] = (struct sampling){piece[a].in0, piece[a].in_step, in[a], lat->in_extent,
+                                        adjoint ? OGP_ZEROS : lat->padding};
+    }
+    p.x = ogp_block(count_in, in, ogp_round_up(p.out[2], plan->kernels->lanes) + p.taps[2] - 1, bytes);
+
+    struct volume source = adjoint ? job->y : job->x;
+    source.data += (tile->n * source.n + (tile->group * channels_in(plan) + first_in) * source.c) * bytes;
+    ogp_pack(plan, tile->scratch->x, &p.x, &source, sampling);
+
+    struct weights w = job->w;
+    w.data += tile->group * plan->problem.co_g * w.co * bytes;
+    if (adjoint) { /* the roles of the channels are exchanged */
+        w.co = job->w.ci;
+        w.ci = job->w.co;
+    }
+    w.data += (tile->channel * w.co + first_in * w.ci) * bytes;
+    ogp_pack_weights(plan, tile->scratch->w, &p, &w, piece);
+    ogp_multiply_block(plan, &p, tile->scratch->y, tile->scratch->x, tile->scratch->w, tile->scratch->offset,
+                       accumulate);
+}
+
+/* The y block of one part: the sum over its pieces and all input channels. */
+static void compute_part(const struct tile *tile, const struct part part[3])
+{
+    const struct ogp_plan *const plan = tile->plan;
+    const struct lattice *const lat = plan->lattice;
+    const int64_t *const most = plan->tiling.taps;
+    const int64_t all = channels_in(plan), block = plan->tiling.in_channels;
+    bool accumulate = false;
+    struct piece piece[3];
+    for (struct piece_cursor d = {0}; ogp_next_piece(&lat[0], &part[0], most[0], &d, &piece[0]);)
+        for (struct piece_cursor h = {0}; ogp_next_piece(&lat[1], &part[1], most[1], &h, &piece[1]);)
+            for (struct piece_cursor w = {0}; ogp_next_piece(&lat[2], &part[2], most[2], &w, &piece[2]);)
+                for (int64_t c = 0; c < all; c += block, accumulate = true)
+                    add_piece(tile, part, piece, c, ogp_min(block, all - c), accumulate);
+    if (!accumulate) /* no tap reaches these outputs */
+        memset(tile->scratch->y, 0,
+               (size_t)(ogp_block_elements(&tile->y) * ogp_dtype_bytes(plan->problem.dtype)));
+}
+
+/* Adds the y block of a part to the places of its outputs in the box. */
+static void add_part(const struct tile *tile, const struct part part[3])
+{
+    const struct ogp_plan *const plan = tile->plan;
+    const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype);
+    for (int64_t w = 0; w < part[2].count; w++)
+        tile->scratch->place[w] =
+            ogp_span_place(&plan->lattice[2], tile->span[2], part[2].out0 + (w ? part[2].out_step * w : 0));
+    for (int64_t d = 0; d < part[0].count; d++) {
+        const int64_t to_d =
+            ogp_span_place(&plan->lattice[0], tile->span[0], part[0].out0 + (d ? part[0].out_step * d : 0));
+        for (int64_t h = 0; h < part[1].count; h++) {
+            const int64_t to_h =
+                ogp_span_place(&plan->lattice[1], tile->span[1], part[1].out0 + (h ? part[1].out_step * h : 0));
+            for (int64_t c = 0; c < tile->channels; c++)
+                plan->kernels->add_at(
+                    tile->scratch->box + (c * tile->box.channel + to_d * tile->box.plane + to_h * tile->box.row) * bytes,
+                    tile->scratch->place,
+                    tile->scratch->y + (c * tile->y.channel + d * tile->y.plane + h * tile->y.row) * bytes,
+                    part[2].count);
+        }
+    }
+}
+
+/* All parts of a tile, gathered in the box in the order of the lattice. */
+static void compute_box(const struct tile *tile)
+{
+    const struct ogp_plan *const plan = tile->plan;
+    const struct lattice *const lat = plan->lattice;
+    const int64_t *const most = plan->tiling.out;
+    memset(tile->scratch->box, 0,
+           (size_t)(ogp_block_elements(&tile->box) * ogp_dtype_bytes(plan->problem.dtype)));
+    struct part part[3];
+    for (struct part_cursor d = {0}; ogp_next_part(&lat[0], tile->span[0], most[0], &d, &part[0]);)
+        for (struct part_cursor h = {0}; ogp_next_part(&lat[1], tile->span[1], most[1], &h, &part[1]);)
+            for (struct part_cursor w = {0}; ogp_next_part(&lat[2], tile->span[2], most[2], &w, &part[2]);) {
+                compute_part(tile, part);
+                add_part(tile, part);
+            }
+}
+
+static void compute_tile(const struct tile *tile)
+{
+    const struct ogp_plan *const plan = tile->plan;
+    const struct job *const job = tile->job;
+    const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype);
+    const bool simple = is_simple(plan);
+    if (simple) {
+        struct part part[3];
+        for (int a = 0; a < 3; a++)
+            part[a] = (struct part){tile->span[a].start, tile->span[a].step, tile->span[a].count};
+        compute_part(tile, part);
+    } else {
+        compute_box(tile);
+    }
+    const int64_t first = tile->group * channels_out(plan) + tile->channel;
+    struct volume out = plan->pass == OGP_GRAD_INPUT ? job->x : job->y;
+    out.data += (tile->n * out.n + first * out.c) * bytes;
+    for (int a = 0; a < 3; a++)
+        out.data += tile->span[a].start * out.axis[a] * bytes;
+    struct line bias = job->b;
+    if (bias.data)
+        bias.data += first * bias.step * bytes;
+    ogp_unpack(plan, &out, tile->span, simple ? tile->scratch->y : tile->scratch->box, simple ? &tile->y : &tile->box,
+               &bias, job->accumulate);
+}
+
+/* ---- tasks: one tile each, neighbours along the height and width last ---- */
+
+static void run_tile(const struct job *job, int64_t at, int worker, enum body body)
+{
+    const struct ogp_plan *const plan = job->plan;
+    const struct tiling *const t = &plan->tiling;
+    const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype), outs = channels_out(plan);
+    struct arena arena = {.base = ogp_job_scratch(job, worker)};
+    const struct product largest = largest_product(plan, t, body);
+    const struct scratch scratch = carve(&arena, plan, t, &largest);
+    struct tile tile = {.job = job, .plan = plan, .scratch = &scratch, .body = body};
+    int64_t y_extent[3], box_extent[3];
+    for (int a = 2; a >= 0; a--) {
+        const bool by_class = ogp_by_class(&plan->lattice[a], a);
+        const int64_t spans = ogp_span_count(&plan->lattice[a], by_class, t->box[a]);
+        tile.span[a] = ogp_span_at(&plan->lattice[a], by_class, t->box[a], at % spans);
+        at /= spans;
+        if (tile.span[a].count == 0)
+            return;
+        box_extent[a] = tile.span[a].count;
+        y_extent[a] = is_simple(plan) ? tile.span[a].count : t->out[a];
+    }
+    const int64_t blocks = ogp_ceil_div(outs, t->out_channels);
+    tile.channel = at % blocks * t->out_channels;
+    tile.group = at / blocks % plan->problem.g;
+    tile.n = at / blocks / plan->problem.g;
+    tile.channels = ogp_min(t->out_channels, outs - tile.channel);
+    tile.y = ogp_block(tile.channels, y_extent, ogp_round_up(y_extent[2], plan->kernels->lanes), bytes);
+    tile.box = ogp_block(tile.channels, box_extent, box_extent[2], bytes);
+    compute_tile(&tile);
+}
+
+static void run_rows(const struct job *job, int64_t at, int worker)
+{
+    run_tile(job, at, worker, OGP_BODY_ROWS);
+}
+
+static void run_channels(const struct job *job, int64_t at, int worker)
+{
+    run_tile(job, at, worker, OGP_BODY_CHANNELS);
+}
+
+void ogp_correlate_run(struct job *job, enum body body)
+{
+    ogp_job_each(job, job->plan->tasks, body == OGP_BODY_ROWS ? run_rows : run_channels);
+}
+
+/* ---- the model ---- */
+
+static double spans(const struct ogp_plan *plan, const struct tiling *t)
+{
+    double count = 1;
+    for (int a = 0; a < 3; a++)
+        count *= (double)ogp_span_count(&plan->lattice[a], ogp_by_class(&plan->lattice[a], a), t->box[a]);
+    return count;
+}
+
+static double task_count(const struct ogp_plan *plan, const struct tiling *t)
+{
+    return spans(plan, t) * (double)(plan->problem.n * plan->problem.g) *
+           (double)ogp_ceil_div(channels_out(plan), t->out_channels);
+}
+
+/* Pieces of a part, and the taps of the largest. */
+static double piece_count(const struct lattice *lat, int64_t most, int64_t *taps)
+{
+    const int64_t k = lat->axis.k, phase = ogp_ceil_div(k, lat->s1);
+    *taps = ogp_min(most, phase);
+    return (double)ogp_ceil_div(phase, *taps) * (lat->adjoint ? 1.0 : (double)ogp_min(lat->s1, k));
+}
+
+/* Cycles to move a row of n elements between a tensor and scratch. */
+static double row_cycles(double n, bool dense)
+{
+    return 20 + n * (dense ? 0.15 : 1.0);
+}
+
+static double cost_of(const struct ogp_plan *plan, const struct tiling *t, enum body body)
+{
+    const bool dense = plan->order[2] == 2 && plan->problem.x_layout == OGP_NCDHW;
+    struct product p = largest_product(plan, t, body);
+    double pieces = 1, parts = 1;
+    for (int a = 0; a < 3; a++) {
+        const struct lattice *const lat = &plan->lattice[a];
+        pieces *= piece_count(lat, t->taps[a], &p.taps[a]);
+        if (!ogp_by_class(lat, a))
+            parts *= (double)ogp_min(lat->classes, t->box[a]);
+    }
+    const double blocks = (double)ogp_ceil_div(ogp_max(channels_in(plan), 1), t->in_channels);
+    double in_rows = (double)p.in_channels, out_rows = (double)p.out_channels;
+    for (int a = 0; a < 2; a++) {
+        in_rows *= (double)(p.out[a] + p.taps[a] - 1);
+        out_rows *= (double)p.out[a];
+    }
+    const double weights = (double)(p.in_channels * p.out_channels) * (double)(p.taps[0] * p.taps[1] * p.taps[2]);
+    const double pack = in_rows * row_cycles((double)(p.out[2] + p.taps[2] - 1),
+                                             dense && plan->lattice[2].s1 == 1 && plan->lattice[2].l1 == 1);
+    const double unpack = out_rows * row_cycles((double)p.out[2], dense) * (is_simple(plan) ? 1 : 4);
+    const double each = blocks * pieces * (pack + 1.5 * weights + 100 + ogp_multiply_cycles(plan, &p)) + unpack;
+    return task_count(plan, t) * parts * each;
+}
+
+static double cost_rows(const struct ogp_plan *plan, const struct tiling *t)
+{
+    return cost_of(plan, t, OGP_BODY_ROWS);
+}
+
+static double cost_channels(const struct ogp_plan *plan, const struct tiling *t)
+{
+    return cost_of(plan, t, OGP_BODY_CHANNELS);
+}
+
+static size_t bytes_of(const struct ogp_plan *plan, const struct tiling *t, enum body body)
+{
+    struct arena arena = {0};
+    const struct product largest = largest_product(plan, t, body);
+    carve(&arena, plan, t, &largest);
+    return arena.bytes;
+}
+
+static size_t bytes_rows(const struct ogp_plan *plan, const struct tiling *t)
+{
+    return bytes_of(plan, t, OGP_BODY_ROWS);
+}
+
+static size_t bytes_channels(const struct ogp_plan *plan, const struct tiling *t)
+{
+    return bytes_of(plan, t, OGP_BODY_CHANNELS);
+}
+
+bool ogp_correlate_prepare(struct ogp_plan *plan, enum body body, int64_t limit)
+{
+    static const struct tiling_model models[] = {
+        [OGP_BODY_ROWS] = {bytes_rows, cost_rows, task_count},
+        [OGP_BODY_CHANNELS] = {bytes_channels, cost_channels, task_count},
+    };
+    const int64_t worker_limit = ogp_worker_limit(limit);
+    if (!ogp_tiling_choose(plan, &models[body], channels_in(plan), channels_out(plan), worker_limit))
+        return false;
+    plan->shared_bytes = 0;
+    plan->worker_bytes = bytes_of(plan, &plan->tiling, body);
+    plan->workers_most = (limit - OGP_ALIGN) / (int64_t)plan->worker_bytes;
+    plan->tasks = (int64_t)task_count(plan, &plan->tiling);
+    return plan->workers_most >= 1;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One execution: a plan with its operands, workspace and threads. */
+#ifndef OGP_JOB_H
+#define OGP_JOB_H
+
+#include <stdatomic.h>
+
+#include "plan.h"
+
+/* Operands: the first element and the strides, in elements, on the lowered axes. One form serves inputs and outputs;
+ * what a pass may write is settled at the public boundary. */
+struct volume { /* x or gx, y or gy */
+    char *data;
+    int64_t n, c, axis[3];
+};
+struct weights { /* w or gw */
+    char *data;
+    int64_t co, ci, axis[3];
+};
+struct line { /* b or gb; data NULL: none */
+    char *data;
+    int64_t step;
+};
+
+struct job {
+    const struct ogp_plan *plan;
+    struct volume x, y;
+    struct weights w;
+    struct line b;
+    bool accumulate;
+    char *shared, *scratch; /* aligned; worker i owns scratch + i*plan->worker_bytes */
+    int workers;
+    ogp_pool *pool;
+    int (*poll)(void *);
+    void *poll_arg;
+    atomic_bool cancelled;
+};
+
+static inline char *ogp_job_scratch(const struct job *job, int worker)
+{
+    return job->scratch ? job->scratch + (size_t)worker * job->plan->worker_bytes : NULL;
+}
+
+/* task(job, at, worker) for each at in [0, count), on the job's workers, until done or cancelled. Which worker takes
+ * which task is open: results must not depend on it. */
+void ogp_job_each(struct job *job, int64_t count, void (*task)(const struct job *job, int64_t at, int worker));
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bodies of gather, scatter, scatter_f64, add_at and sum: one row between a tensor and scratch. */
+
+static void gather(void *out, const void *in, int64_t step, int64_t n)
+{
+    T *const o = out;
+    const T *const a = in;
+    if (step == 1)
+        for (int64_t i = 0; i < n; i++)
+            o[i] = a[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            o[i] = a[i * step];
+}
+
+INLINE void scatter_steps(T *out, int64_t step, const T *in, int64_t n, T bias, int accumulate)
+{
+    if (accumulate)
+        for (int64_t i = 0; i < n; i++)
+            out[i * step] += in[i] + bias;
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i * step] = in[i] + bias;
+}
+
+static void scatter(void *out, int64_t step, const void *in, int64_t n, double bias, int accumulate)
+{
+    if (step == 1)
+        scatter_steps(out, 1, in, n, (T)bias, accumulate);
+    else
+        scatter_steps(out, step, in, n, (T)bias, accumulate);
+}
+
+static void scatter_f64(void *out, int64_t step, const double *in, int64_t n, int accumulate)
+{
+    T *const o = out;
+    for (int64_t i = 0; i < n; i++)
+        o[i * step] = (T)(accumulate ? (double)o[i * step] + in[i] : in[i]);
+}
+
+static void add_at(void *out, const int64_t *place, const void *in, int64_t n)
+{
+    T *const o = out;
+    const T *const a = in;
+    for (int64_t i = 0; i < n; i++)
+        o[place[i]] += a[i];
+}
+
+INLINE double sum_steps(const T *in, int64_t step, int64_t n)
+{
+    double part[8] = {0};
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        for (int v = 0; v < 8; v++)
+            part[v] += (double)in[(i + v) * step];
+    for (int v = 0; i < n; i++, v++)
+        part[v] += (double)in[i * step];
+    return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
+}
+
+static double sum(const void *in, int64_t step, int64_t n)
+{
+    return step == 1 ? sum_steps(in, 1, n) : sum_steps(in, step, n);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One object per ISA and element type: compiled with OGP_ISA_NAME and OGP_DTYPE_F64 defined and the flags of that
+ * ISA, it exports one table, ogp_kernels_<isa>_<dtype>. A row here is a kernel; one that is not here cannot be called. */
+#include "kernels.h"
+
+#define ISA_baseline 1
+#define ISA_neon 2
+#define ISA_avx2 3
+#define ISA_avx512 4
+#define ISA_wide 5 /* the shape of avx512 for a CPU without it, for tests */
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define TEXT_(a) #a
+#define TEXT(a) TEXT_(a)
+#define ISA JOIN(ISA_, OGP_ISA_NAME)
+
+#if ISA == ISA_avx512 || ISA == ISA_wide
+#define VBYTES 64
+#define REGISTERS 32
+#elif ISA == ISA_avx2
+#define VBYTES 32
+#define REGISTERS 16
+#elif ISA == ISA_neon
+#define VBYTES 16
+#define REGISTERS 32
+#else
+#define VBYTES 16
+#define REGISTERS 16
+#endif
+
+#if OGP_DTYPE_F64
+#define T double
+#define TINT int64_t
+#define LOG2_T 3
+#define TABLE JOIN(JOIN(ogp_kernels_, OGP_ISA_NAME), _f64)
+#else
+#define T float
+#define TINT int32_t
+#define LOG2_T 2
+#define TABLE JOIN(JOIN(ogp_kernels_, OGP_ISA_NAME), _f32)
+#endif
+
+#include "vector.h"
+
+#include "copy.h"
+#include "multiply.h"
+#include "reduce.h"
+
+#if REGISTERS >= 32
+#define EACH_K(ROW) ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6) ROW(7) ROW(8) ROW(9)
+#define EACH_C(ROW) ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6) ROW(7) ROW(8)
+#else
+#define EACH_K(ROW) ROW(1) ROW(2) ROW(3) ROW(4) ROW(5)
+#define EACH_C(ROW) ROW(1) ROW(2) ROW(3) ROW(4)
+#endif
+
+#define DEFINE_ROWS(R, K) \
+    static void rows_##R##_##K(const struct ogp_multiply *m) { rows_body(m, R, K); }
+#define DEFINE_K(K) \
+    DEFINE_ROWS(1, K) DEFINE_ROWS(2, K) DEFINE_ROWS(4, K) DEFINE_ROWS(8, K) \
+    static void reduce_rows_##K##_1(const struct ogp_reduce *m) { reduce_rows_body(m, K, 1); } \
+    static void reduce_rows_##K##_2(const struct ogp_reduce *m) { reduce_rows_body(m, K, 2); }
+#define DEFINE_C(C) \
+    static void channels_##C(const struct ogp_multiply *m) { channels_body(m, C); } \
+    static void reduce_channels_##C##_1(const struct ogp_reduce *m) { reduce_channels_body(m, C, 1); } \
+    static void reduce_channels_##C##_2(const struct ogp_reduce *m) { reduce_channels_body(m, C, 2); } \
+    static void reduce_channels_##C##_3(const struct ogp_reduce *m) { reduce_channels_body(m, C, 3); }
+EACH_K(DEFINE_K)
+EACH_C(DEFINE_C)
+
+#define ROWS_1(K) [K] = rows_1_##K,
+#define ROWS_2(K) [K] = rows_2_##K,
+#define ROWS_4(K) [K] = rows_4_##K,
+#define ROWS_8(K) [K] = rows_8_##K,
+#define CHANNELS(C) [C] = channels_##C,
+#define REDUCE_ROWS(K) [K] = {[1] = reduce_rows_##K##_1, [2] = reduce_rows_##K##_2},
+#define REDUCE_CHANNELS(C) \
+    [C] = {[1] = reduce_channels_##C##_1, [2] = reduce_channels_##C##_2, [3] = reduce_channels_##C##_3},
+
+extern const struct ogp_kernels TABLE;
+const struct ogp_kernels TABLE = {
+    .name = TEXT(OGP_ISA_NAME),
+    .lanes = LANES,
+    .rows_most = ROWS_K_MOST,
+    .channels_most = CHANNELS_C_MOST,
+    .reduce_rows_taps = REDUCE_ROWS_T,
+    .reduce_channels_taps = REDUCE_CHANNELS_T,
+    .rows = {{EACH_K(ROWS_1)}, {EACH_K(ROWS_2)}, {EACH_K(ROWS_4)}, {EACH_K(ROWS_8)}},
+    .channels = {EACH_C(CHANNELS)},
+    .reduce_rows = {EACH_K(REDUCE_ROWS)},
+    .reduce_channels = {EACH_C(REDUCE_CHANNELS)},
+    .gather = gather,
+    .scatter = scatter,
+    .scatter_f64 = scatter_f64,
+    .add_at = add_at,
+    .sum = sum,
+};

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The contract between the executors and the kernels: dense rows in scratch, pointers, counts and steps. Kernels never
+ * allocate, know no problem and no thread, and touch nothing but what is said here. Elements are float or double, by the
+ * table; steps and offsets count elements; none of the pointers needs an alignment. */
+#ifndef OGP_KERNELS_H
+#define OGP_KERNELS_H
+
+#include <stdint.h>
+
+/* The multiply stage: rows of y (+)= a sum over terms q < terms of a FIR along the width,
+ *
+ *   channels[C]   y[c*y_step + i] = sum over q, t < taps:         w[(q*taps + t)*C + c] * x[offset[q] + t + i]
+ *   rows[R][K]    y[r*y_step + i] = sum over q, t < taps, k < K:  w[(q*taps + t)*K + k] * x[offset[q] + (r+k)*x_step + t + i]
+ *
+ * for c < C or r < R, 0 <= i < vectors*lanes. With accumulate the sum is added to y, without it y is not read.
+ * It reads x[.. vectors*lanes + taps - 1) of each row. In `rows` one loaded vector of x serves up to K output rows.
+ * Sums run in the element type: the caller keeps terms*taps(*K) <= OGP_LONGEST_SUM. */
+enum { OGP_LONGEST_SUM = 1024 };
+
+struct ogp_multiply {
+    void *y;
+    const void *x, *w;
+    const int64_t *offset;
+    int64_t y_step, x_step, terms, taps, vectors;
+    int accumulate;
+};
+typedef void ogp_multiply_fn(const struct ogp_multiply *);
+
+/* The multiply stage of grad weight: sums of products over planes, rows and n columns,
+ *
+ *   reduce_channels[C][T]  sum[t*C + c] += sum over d, h, i:  gy[c*gy_channel + d*gy_plane + h*gy_row + i] * x[d*x_plane + h*x_row + t + i]
+ *   reduce_rows[K][T]      sum[t*K + k] += sum over d, h, i:  gy[d*gy_plane + h*gy_row + i] * x[d*x_plane + (h+k)*x_row + t + i]
+ *
+ * for t < T, c < C or k < K. Exactly the n columns count: what lies beyond them in x and gy may be anything, but is read
+ * up to the next multiple of lanes (+ T - 1 in x). Lanes run in the element type and are added up in double: the
+ * caller keeps planes*rows*ceil(n/lanes) <= OGP_LONGEST_SUM. */
+struct ogp_reduce {
+    double *sum;
+    const void *gy, *x;
+    int64_t gy_channel, gy_plane, gy_row, x_plane, x_row, planes, rows, n;
+};
+typedef void ogp_reduce_fn(const struct ogp_reduce *);
+
+enum { OGP_ROWS_MOST = 9, OGP_CHANNELS_MOST = 8, OGP_ROW_BLOCKS = 4, OGP_TAPS_MOST = 3 };
+
+struct ogp_kernels {
+    const char *name;
+    int lanes;         /* elements of a vector */
+    int rows_most;     /* largest K in this table; every smaller one from 1 is there too */
+    int channels_most; /* largest C, likewise */
+    int reduce_rows_taps, reduce_channels_taps; /* largest T, likewise */
+
+    ogp_multiply_fn *rows[OGP_ROW_BLOCKS][OGP_ROWS_MOST + 1]; /* [log2 R][K] */
+    ogp_multiply_fn *channels[OGP_CHANNELS_MOST + 1];
+    ogp_reduce_fn *reduce_rows[OGP_ROWS_MOST + 1][OGP_TAPS_MOST + 1];
+    ogp_reduce_fn *reduce_channels[OGP_CHANNELS_MOST + 1][OGP_TAPS_MOST + 1];
+
+    /* out[i] = in[i*step], 0 <= i < n */
+    void (*gather)(void *out, const void *in, int64_t step, int64_t n);
+    /* out[i*step] = in[i] + bias; with accumulate it is added to out, without it out is not read */
+    void (*scatter)(void *out, int64_t step, const void *in, int64_t n, double bias, int accumulate);
+    /* out[i*step] = in[i], rounded to the element; with accumulate added in double and rounded once */
+    void (*scatter_f64)(void *out, int64_t step, const double *in, int64_t n, int accumulate);
+    /* out[place[i]] += in[i], in ascending order of i (places may repeat) */
+    void (*add_at)(void *out, const int64_t *place, const void *in, int64_t n);
+    /* sum of in[i*step], 0 <= i < n, in double */
+    double (*sum)(const void *in, int64_t step, int64_t n);
+};
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plan: what will be computed, how, and in which pieces. Immutable once made; configurations fill it in. */
+#ifndef OGP_PLAN_H
+#define OGP_PLAN_H
+
+#include <stdbool.h>
+
+#include "kernels/kernels.h"
+#include "lattice.h"
+#include "problem.h"
+
+struct job;
+struct ogp_plan;
+
+/* The shape of a tile, on the lowered axes. */
+struct tiling {
+    int64_t out[3];                    /* most members of one class computed at once */
+    int64_t box[3];                    /* most outputs of a span that is a box of all classes */
+    int64_t taps[3];                   /* most taps of a piece */
+    int64_t in_channels, out_channels; /* of a group, at once */
+    bool all_pieces;                   /* grad weight: one task sums all pieces of the kernel, not one */
+    int64_t splits;                    /* grad weight and bias: partial sums over batch and space */
+};
+
+/* A way to execute a pass. `prepare` decides whether it fits the plan's problem within `limit` bytes of workspace, and
+ * fills in tiling, bytes, tasks and cost (cycles of one core, by the model). */
+struct config {
+    const char *name;
+    bool (*prepare)(struct ogp_plan *plan, int64_t limit);
+    void (*run)(struct job *job);
+};
+
+struct ogp_plan {
+    struct ogp_problem asked; /* as the caller gave it, for printing */
+    enum ogp_pass pass;
+    enum ogp_precision precision;
+    struct problem problem; /* axes in lowered order */
+    int order[3];           /* lowered axis a is the problem's axis order[a]; the last is the vector axis */
+    struct lattice lattice[3];
+    const struct config *config;
+    const struct ogp_kernels *kernels;
+    struct tiling tiling;
+    int64_t tasks;
+    size_t shared_bytes, worker_bytes;
+    int64_t workers_most; /* that the limit has scratch for */
+    double multiplies;    /* of the direct algorithm */
+    double cost;
+};
+
+/* The most scratch of one worker and of all workers together, from the caller's limit. They do not grow beyond the
+ * default limit, so that tiles stay the same when a limit is raised to feed more workers. */
+static inline int64_t ogp_worker_limit(int64_t limit)
+{
+    return (limit < OGP_DEFAULT_WORKSPACE ? limit : OGP_DEFAULT_WORKSPACE) / 16;
+}
+static inline int64_t ogp_shared_limit(int64_t limit)
+{
+    return (limit < OGP_DEFAULT_WORKSPACE ? limit : OGP_DEFAULT_WORKSPACE) / 2;
+}
+
+#endif

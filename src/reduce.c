@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A task is a block of channels and one of the plan's splits of batch and space. Its sums run in double; splits are
+ * added in ascending order, so the result does not depend on who computed which. */
+#include "reduce.h"
+
+#include <string.h>
+
+#include "arena.h"
+#include "tiling.h"
+#include "util.h"
+
+enum { MOST_SPLITS = 64, WANTED_TASKS = 96 };
+
+static int64_t kernel_taps(const struct problem *p)
+{
+    return p->axis[0].k * p->axis[1].k * p->axis[2].k;
+}
+
+/* Channels in: at least one block, so that the bias gradient has a task where there are none. */
+static int64_t in_blocks(const struct ogp_plan *plan, const struct tiling *t)
+{
+    return ogp_max(1, ogp_ceil_div(plan->problem.ci_g, t->in_channels));
+}
+
+static int64_t out_blocks(const struct ogp_plan *plan, const struct tiling *t)
+{
+    return ogp_ceil_div(plan->problem.co_g, t->out_channels);
+}
+
+/* Pieces of one axis of the kernel: phases, cut into chunks of taps. The lattice is the same for every part. */
+static int64_t axis_pieces(const struct lattice *lat, int64_t most, struct piece *found, int64_t wanted)
+{
+    const struct part part = {.out0 = 0, .out_step = lat->classes, .count = 1};
+    struct piece piece;
+    int64_t count = 0;
+    for (struct piece_cursor at = {0}; ogp_next_piece(lat, &part, most, &at, &piece); count++)
+        if (count == wanted)
+            *found = piece;
+    return count;
+}
+
+/* How many tasks share a block of channels and a split: one sums all pieces, or each its own. */
+static int64_t piece_tasks(const struct ogp_plan *plan, const struct tiling *t)
+{
+    int64_t count = 1;
+    struct piece unused;
+    for (int a = 0; a < 3 && !t->all_pieces; a++)
+        count *= axis_pieces(&plan->lattice[a], t->taps[a], &unused, -1);
+    return count;
+}
+
+static int64_t tile_count(const struct ogp_plan *plan, const struct tiling *t)
+{
+    int64_t count = plan->problem.n;
+    for (int a = 0; a < 3; a++)
+        count *= ogp_span_count(&plan->lattice[a], true, t->out[a]);
+    return count;
+}
+
+/* ---- workspace ---- */
+
+struct partials {
+    double *w; /* [split][co][ci of the group][tap]; NULL where there is one split */
+    double *b; /* [split][co] */
+};
+
+static struct partials carve_shared(struct arena *a, const struct ogp_plan *plan, int64_t splits)
+{
+    const struct problem *const p = &plan->problem;
+    struct partials s = {0};
+    if (splits > 1)
+        s.w = arena_take(a, (size_t)(splits * p->co * p->ci_g * kernel_taps(p)) * sizeof(double));
+    s.b = arena_take(a, (size_t)(splits * p->co) * sizeof(double));
+    return s;
+}
+
+struct scratch {
+    char *x, *gy;
+    double *sum;
+};
+
+static struct product largest_product(const struct ogp_plan *plan, const struct tiling *t, enum body body)
+{
+    const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype);
+    struct product p = {.body = body, .in_channels = t->in_channels, .out_channels = t->out_channels};
+    int64_t in[3];
+    for (int a = 0; a < 3; a++) {
+        p.out[a] = t->out[a];
+        p.taps[a] = t->taps[a];
+        in[a] = t->out[a] + t->taps[a] - 1;
+    }
+    const int64_t width = ogp_round_up(t->out[2], plan->kernels->lanes);
+    p.x = ogp_block(t->in_channels, in, width + t->taps[2] - 1, bytes);
+    p.y = ogp_block(t->out_channels, t->out, width, bytes);
+    return p;
+}
+
+/* Sums that a task keeps for a pair of channels. */
+static int64_t channel_taps(const struct ogp_plan *plan, const struct tiling *t)
+{
+    return t->all_pieces ? kernel_taps(&plan->problem) : t->taps[0] * t->taps[1] * t->taps[2];
+}
+
+static struct scratch carve(struct arena *a, const struct ogp_plan *plan, const struct tiling *t,
+                            const struct product *p)
+{
+    const size_t bytes = (size_t)ogp_dtype_bytes(plan->problem.dtype);
+    struct scratch s;
+    s.x = arena_take(a, (size_t)ogp_block_elements(&p->x) * bytes);
+    s.gy = arena_take(a, (size_t)ogp_block_elements(&p->y) * bytes);
+    s.sum = arena_take(a, (size_t)(t->in_channels * t->out_channels * channel_taps(plan, t)) * sizeof(double));
+    return s;
+}
+
+/* ---- one task ---- */
+
+struct task {
+    const struct job *job;
+    const struct ogp_plan *plan;
+    enum body body;
+    struct scratch scratch;
+    int64_t group, co, ci, channels_out, channels_in; /* first channels, within the group, and how many */
+    int64_t split, piece;                             /* piece -1: all */
+    double *bias;                                     /* sums of gy of channels_out channels, or NULL */
+};
+
+/* A piece as three indices into its axes' pieces; false past the last. */
+static bool piece_at(const struct task *task, int64_t at, struct piece piece[3])
+{
+    for (int a = 2; a >= 0; a--) {
+        const struct lattice *const lat = &task->plan->lattice[a];
+        const int64_t most = task->plan->tiling.taps[a], count = axis_pieces(lat, most, &piece[a], -1);
+        axis_pieces(lat, most, &piece[a], at % count);
+        at /= count;
+    }
+    return at == 0;
+}
+
+static void add_piece(const struct task *task, int64_t n, const struct span span[3], struct product p,
+                      const struct piece piece[3])
+{
+    const struct ogp_plan *const plan = task->plan;
+    const struct problem *const pr = &plan->problem;
+    const int64_t bytes = ogp_dtype_bytes(pr->dtype);
+    struct sampling sampling[3];
+    int64_t in[3];
+    for (int a = 0; a < 3; a++) {
+        p.taps[a] = piece[a].taps;
+        in[a] = p.out[a] + p.taps[a] - 1;
+        sampling[a] = (struct sampling){piece[a].in0 + span[a].start * pr->axis[a].s, piece[a].in_step, in[a],
+                                        pr->axis[a].i, pr->padding};
+    }
+    p.x = ogp_block(task->channels_in, in, ogp_round_up(p.out[2], plan->kernels->lanes) + p.taps[2] - 1, bytes);
+    struct volume x = task->job->x;
+    x.data += (n * x.n + (task->group * pr->ci_g + task->ci) * x.c) * bytes;
+    ogp_pack(plan, task->scratch.x, &p.x, &x, sampling);
+
+    int64_t tap[3] = {p.taps[1] * p.taps[2], p.taps[2], 1};
+    double *sum = task->scratch.sum;
+    if (plan->tiling.all_pieces) { /* taps at their places in the whole kernel */
+        int64_t step = 1;
+        for (int a = 2; a >= 0; a--) {
+            sum += piece[a].tap0 * step;
+            tap[a] = piece[a].tap_step * step;
+            step *= pr->axis[a].k;
+        }
+    }
+    ogp_reduce_block(plan, &p, sum, channel_taps(plan, &plan->tiling), tap, task->scratch.gy, task->scratch.x);
+}
+
+static void add_bias(const struct task *task, const struct product *p)
+{
+    const int64_t bytes = ogp_dtype_bytes(task->plan->problem.dtype);
+    for (int64_t c = 0; c < p->out_channels; c++)
+        for (int64_t d = 0; d < p->out[0]; d++)
+            for (int64_t h = 0; h < p->out[1]; h++)
+                task->bias[c] += task->plan->kernels->sum(
+                    task->scratch.gy + (c * p->y.channel + d * p->y.plane + h * p->y.row) * bytes, 1, p->out[2]);
+}
+
+static void add_tile(const struct task *task, int64_t at)
+{
+    const struct ogp_plan *const plan = task->plan;
+    const struct problem *const pr = &plan->problem;
+    const int64_t bytes = ogp_dtype_bytes(pr->dtype);
+    struct product p = {.body = task->body, .in_channels = task->channels_in, .out_channels = task->channels_out};
+    struct span span[3];
+    struct sampling sampling[3];
+    for (int a = 2; a >= 0; a--) {
+        const int64_t spans = ogp_span_count(&plan->lattice[a], true, plan->tiling.out[a]);
+        span[a] = ogp_span_at(&plan->lattice[a], true, plan->tiling.out[a], at % spans);
+        at /= spans;
+        if (span[a].count == 0)
+            return;
+        p.out[a] = span[a].count;
+        sampling[a] = (struct sampling){span[a].start, span[a].step, span[a].count, pr->axis[a].o, OGP_ZEROS};
+    }
+    p.y = ogp_block(task->channels_out, p.out, ogp_round_up(p.out[2], plan->kernels->lanes), bytes);
+    struct volume gy = task->job->y;
+    gy.data += (at * gy.n + (task->group * pr->co_g + task->co) * gy.c) * bytes;
+    ogp_pack(plan, task->scratch.gy, &p.y, &gy, sampling);
+    if (task->bias)
+        add_bias(task, &p);
+    if (task->channels_in == 0)
+        return;
+    struct piece piece[3];
+    for (int64_t k = task->piece < 0 ? 0 : task->piece; piece_at(task, k, piece); k++) {
+        add_piece(task, at, span, p, piece);
+        if (task->piece >= 0)
+            break;
+    }
+}
+
+/* Sums of one tap of one pair of channels to their place: the partials, or the output itself. */
+static void put_taps(const struct job *job, const double *partial_sums, int64_t co, int64_t ci,
+                     const struct piece piece[3])
+{
+    const int64_t bytes = ogp_dtype_bytes(job->plan->problem.dtype);
+    for (int64_t d = 0; d < piece[0].taps; d++)
+        for (int64_t h = 0; h < piece[1].taps; h++) {
+            const int64_t at = co * job->w.co + ci * job->w.ci +
+                               (piece[0].tap0 + piece[0].tap_step * d) * job->w.axis[0] +
+                               (piece[1].tap0 + piece[1].tap_step * h) * job->w.axis[1] +
+                               piece[2].tap0 * job->w.axis[2];
+            job->plan->kernels->scatter_f64(job->w.data + at * bytes,
+                                            piece[2].taps > 1 ? piece[2].tap_step * job->w.axis[2] : 1,
+                                            partial_sums + (d * piece[1].taps + h) * piece[2].taps, piece[2].taps,
+                                            job->accumulate);
+        }
+}
+
+/* The whole kernel as one piece. */
+static void whole_kernel(const struct problem *p, struct piece piece[3])
+{
+    for (int a = 0; a < 3; a++)
+        piece[a] = (struct piece){.tap_step = 1, .taps = p->axis[a].k};
+}
+
+/* Copies the sums of a piece, which are dense, into the whole kernel of a partial. */
+static void copy_taps(double *out, const double *in, const struct problem *p, const struct piece piece[3])
+{
+    for (int64_t d = 0; d < piece[0].taps; d++)
+        for (int64_t h = 0; h < piece[1].taps; h++)
+            for (int64_t w = 0; w < piece[2].taps; w++)
+                out[((piece[0].tap0 + piece[0].tap_step * d) * p->axis[1].k + piece[1].tap0 + piece[1].tap_step * h) *
+                        p->axis[2].k +
+                    piece[2].tap0 + piece[2].tap_step * w] = *in++;
+}
+
+static void put_sums(const struct task *task, double *partial)
+{
+    const struct problem *const p = &task->plan->problem;
+    struct piece piece[3];
+    if (task->piece < 0)
+        whole_kernel(p, piece);
+    else
+        piece_at(task, task->piece, piece);
+    /* dense within the task's own taps, whose count may be that of a smaller chunk */
+    const int64_t each = channel_taps(task->plan, &task->plan->tiling);
+    for (int64_t co = 0; co < task->channels_out; co++)
+        for (int64_t ci = 0; ci < task->channels_in; ci++) {
+            const double *const sum = task->scratch.sum + (co * task->channels_in + ci) * each;
+            const int64_t to_co = task->group * p->co_g + task->co + co, to_ci = task->ci + ci;
+            if (partial)
+                copy_taps(partial + ((task->split * p->co + to_co) * p->ci_g + to_ci) * kernel_taps(p), sum, p, piece);
+            else
+                put_taps(task->job, sum, to_co, to_ci, piece);
+        }
+}
+
+static void run_task(const struct job *job, int64_t at, int worker, enum body body)
+{
+    const struct ogp_plan *const plan = job->plan;
+    const struct tiling *const t = &plan->tiling;
+    struct arena shared = {.base = job->shared}, arena = {.base = ogp_job_scratch(job, worker)};
+    const struct partials partials = carve_shared(&shared, plan, t->splits);
+    const struct product largest = largest_product(plan, t, body);
+    struct task task = {.job = job, .plan = plan, .body = body, .scratch = carve(&arena, plan, t, &largest)};
+    task.split = at % t->splits;
+    at /= t->splits;
+    const int64_t pieces = piece_tasks(plan, t);
+    task.piece = t->all_pieces ? -1 : at % pieces;
+    at /= pieces;
+    task.ci = at % in_blocks(plan, t) * t->in_channels;
+    at /= in_blocks(plan, t);
+    task.co = at % out_blocks(plan, t) * t->out_channels;
+    task.group = at / out_blocks(plan, t);
+    task.channels_in = ogp_min(t->in_channels, plan->problem.ci_g - task.ci);
+    task.channels_out = ogp_min(t->out_channels, plan->problem.co_g - task.co);
+    if (job->b.data && task.ci == 0 && task.piece <= 0) {
+        task.bias = partials.b + task.split * plan->problem.co + task.group * plan->problem.co_g + task.co;
+        memset(task.bias, 0, (size_t)task.channels_out * sizeof(double));
+    }
+    memset(task.scratch.sum, 0,
+           (size_t)(t->in_channels * t->out_channels * channel_taps(plan, t)) * sizeof(double));
+    const int64_t tiles = tile_count(plan, t);
+    for (int64_t k = tiles * task.split / t->splits; k < tiles * (task.split + 1) / t->splits; k++)
+        add_tile(&task, k);
+    put_sums(&task, partials.w);
+}
+
+static void run_rows(const struct job *job, int64_t at, int worker)
+{
+    run_task(job, at, worker, OGP_BODY_ROWS);
+}
+
+static void run_channels(const struct job *job, int64_t at, int worker)
+{
+    run_task(job, at, worker, OGP_BODY_CHANNELS);
+}
+
+/* ---- adding the splits ---- */
+
+/* All taps of one pair of channels: the first split becomes the sum. */
+static void add_splits(const struct job *job, int64_t pair, int worker)
+{
+    (void)worker;
+    const struct problem *const p = &job->plan->problem;
+    struct arena shared = {.base = job->shared};
+    const int64_t splits = job->plan->tiling.splits, taps = kernel_taps(p);
+    double *const sum = carve_shared(&shared, job->plan, splits).w + pair * taps;
+    for (int64_t s = 1; s < splits; s++) {
+        const double *const part = sum + s * p->co * p->ci_g * taps;
+        for (int64_t t = 0; t < taps; t++)
+            sum[t] += part[t];
+    }
+    struct piece piece[3];
+    whole_kernel(p, piece);
+    put_taps(job, sum, pair / p->ci_g, pair % p->ci_g, piece);
+}
+
+static void add_bias_splits(const struct job *job, int64_t co, int worker)
+{
+    (void)worker;
+    const struct problem *const p = &job->plan->problem;
+    struct arena shared = {.base = job->shared};
+    const double *const part = carve_shared(&shared, job->plan, job->plan->tiling.splits).b + co;
+    double sum = 0;
+    for (int64_t s = 0; s < job->plan->tiling.splits; s++)
+        sum += part[s * p->co];
+    job->plan->kernels->scatter_f64(job->b.data + co * job->b.step * ogp_dtype_bytes(p->dtype), 1, &sum, 1,
+                                    job->accumulate);
+}
+
+void ogp_reduce_run(struct job *job, enum body body)
+{
+    const struct ogp_plan *const plan = job->plan;
+    ogp_job_each(job, plan->tasks, body == OGP_BODY_ROWS ? run_rows : run_channels);
+    if (plan->tiling.splits > 1)
+        ogp_job_each(job, plan->problem.co * plan->problem.ci_g, add_splits);
+    if (job->b.data)
+        ogp_job_each(job, plan->problem.co, add_bias_splits);
+}
+
+/* ---- the model ---- */
+
+static double task_count(const struct ogp_plan *plan, const struct tiling *t)
+{
+    return (double)(plan->problem.g * out_blocks(plan, t) * in_blocks(plan, t) * piece_tasks(plan, t)) *
+           (double)ogp_max(1, ogp_min(MOST_SPLITS, tile_count(plan, t)));
+}
+
+static double row_cycles(double n, bool dense)
+{
+    return 20 + n * (dense ? 0.15 : 1.0);
+}
+
+static double cost_of(const struct ogp_plan *plan, const struct tiling *t, enum body body)
+{
+    const bool dense = plan->order[2] == 2 && plan->problem.x_layout == OGP_NCDHW;
+    struct product p = largest_product(plan, t, body);
+    double pieces = 1;
+    for (int a = 0; a < 3; a++) {
+        const struct lattice *const lat = &plan->lattice[a];
+        const int64_t phase = ogp_ceil_div(lat->axis.k, lat->s1);
+        p.taps[a] = ogp_min(t->taps[a], phase);
+        pieces *= (double)ogp_ceil_div(phase, p.taps[a]) * (double)ogp_min(lat->s1, lat->axis.k);
+    }
+    double in_rows = (double)p.in_channels, out_rows = (double)p.out_channels;
+    for (int a = 0; a < 2; a++) {
+        in_rows *= (double)(p.out[a] + p.taps[a] - 1);
+        out_rows *= (double)p.out[a];
+    }
+    const bool dense_x = dense && plan->lattice[2].s1 == 1 && plan->lattice[2].l1 == 1;
+    const double pack_x = in_rows * row_cycles((double)(p.out[2] + p.taps[2] - 1), dense_x);
+    const double pack_gy = out_rows * row_cycles((double)p.out[2], dense && plan->lattice[2].l1 == 1);
+    const double each = pieces * (pack_x + 100 + ogp_reduce_cycles(plan, &p)) +
+                        pack_gy * (t->all_pieces ? 1 : pieces);
+    return (double)(plan->problem.g * out_blocks(plan, t) * in_blocks(plan, t)) * (double)tile_count(plan, t) * each;
+}
+
+static double cost_rows(const struct ogp_plan *plan, const struct tiling *t)
+{
+    return cost_of(plan, t, OGP_BODY_ROWS);
+}
+
+static double cost_channels(const struct ogp_plan *plan, const struct tiling *t)
+{
+    return cost_of(plan, t, OGP_BODY_CHANNELS);
+}
+
+static size_t bytes_of(const struct ogp_plan *plan, const struct tiling *t)
+{
+    struct arena arena = {0};
+    const struct product largest = largest_product(plan, t, OGP_BODY_ROWS); /* both bodies use the same blocks */
+    carve(&arena, plan, t, &largest);
+    return arena.bytes;
+}
+
+/* Partial sums over batch and space: enough tasks to share, within the shared limit. */
+static int64_t choose_splits(const struct ogp_plan *plan, const struct tiling *t, int64_t shared_limit)
+{
+    const double others = task_count(plan, t) / (double)ogp_max(1, ogp_min(MOST_SPLITS, tile_count(plan, t)));
+    int64_t splits = ogp_min((int64_t)((double)WANTED_TASKS / others) + 1, ogp_min(MOST_SPLITS, tile_count(plan, t)));
+    for (splits = ogp_max(1, splits); splits > 1; splits--) {
+        struct arena shared = {0};
+        carve_shared(&shared, plan, splits);
+        if ((int64_t)shared.bytes <= shared_limit)
+            break;
+    }
+    return splits;
+}
+
+bool ogp_reduce_prepare(struct ogp_plan *plan, enum body body, int64_t limit)
+{
+    static const struct tiling_model models[] = {
+        [OGP_BODY_ROWS] = {bytes_of, cost_rows, task_count},
+        [OGP_BODY_CHANNELS] = {bytes_of, cost_channels, task_count},
+    };
+    if (!ogp_tiling_choose(plan, &models[body], plan->problem.ci_g, plan->problem.co_g, ogp_worker_limit(limit)))
+        return false;
+    struct tiling *const t = &plan->tiling;
+    t->splits = choose_splits(plan, t, ogp_shared_limit(limit));
+    struct arena shared = {0};
+    carve_shared(&shared, plan, t->splits);
+    plan->shared_bytes = shared.bytes;
+    plan->worker_bytes = bytes_of(plan, t);
+    plan->workers_most = (limit - OGP_ALIGN - (int64_t)plan->shared_bytes) / (int64_t)plan->worker_bytes;
+    plan->tasks = plan->problem.g * out_blocks(plan, t) * in_blocks(plan, t) * piece_tasks(plan, t) * t->splits;
+    return plan->workers_most >= 1;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tiling.h"
+
+#include <math.h>
+
+#include "direct.h"
+#include "util.h"
+
+/* A tile's working set should stay within the second-level cache: 512 KiB on the smallest machines of interest. */
+enum { CACHE_BYTES = 448 << 10 };
+/* Longest stretch of the vector axis in one tile, and of its taps: bounds of the row pitch. */
+enum { LONGEST_ROW = 512, LONGEST_TAPS = 64 };
+/* Work is cut into this many tasks at least where each is still worth the handling. */
+enum { WANTED_TASKS = 32, CYCLES_A_TASK = 100 * 1000 };
+
+static int64_t members(const struct lattice *lat)
+{
+    return ogp_ceil_div(lat->out_extent, ogp_min(lat->classes, lat->out_extent));
+}
+
+/* The outputs of a box whose classes have `out` members each. */
+static void fit_boxes(const struct ogp_plan *plan, struct tiling *t)
+{
+    for (int a = 0; a < 3; a++) {
+        const struct lattice *const lat = &plan->lattice[a];
+        const int64_t box = ogp_min(ogp_mul_saturated(t->out[a], lat->classes), lat->out_extent);
+        t->box[a] = ogp_by_class(lat, a) ? t->out[a] : ogp_min(box, ogp_max(t->out[a], LONGEST_ROW));
+    }
+}
+
+static struct tiling smallest(const struct ogp_plan *plan, const int64_t taps_most[3])
+{
+    const int64_t width = ogp_round_up(ogp_even_block(members(&plan->lattice[2]), LONGEST_ROW), plan->kernels->lanes);
+    struct tiling t = {
+        .out = {1, 1, ogp_min(width, members(&plan->lattice[2]))},
+        .in_channels = 1,
+        .out_channels = 1,
+        .all_pieces = true,
+        .splits = 1,
+    };
+    for (int a = 0; a < 3; a++)
+        t.taps[a] = ogp_min(plan->problem.axis[a].k, taps_most[a]);
+    return t;
+}
+
+/* Halves the largest of taps, width, and at last gives up summing all pieces at once, until the tile fits. */
+static bool shrink(const struct ogp_plan *plan, const struct tiling_model *model, struct tiling *t, int64_t limit)
+{
+    for (;;) {
+        fit_boxes(plan, t);
+        if ((int64_t)model->bytes(plan, t) <= limit)
+            return true;
+        int64_t *const largest = t->taps[0] >= t->taps[1] && t->taps[0] >= t->taps[2] ? &t->taps[0]
+                                 : t->taps[1] >= t->taps[2]                           ? &t->taps[1]
+                                                                                      : &t->taps[2];
+        if (t->all_pieces && plan->pass == OGP_GRAD_WEIGHT)
+            t->all_pieces = false;
+        else if (*largest > 1)
+            *largest = ogp_ceil_div(*largest, 2);
+        else if (t->out[2] > plan->kernels->lanes)
+            t->out[2] = ogp_round_up(ogp_ceil_div(t->out[2], 2), plan->kernels->lanes);
+        else if (t->out[2] > 1)
+            t->out[2] = ogp_ceil_div(t->out[2], 2);
+        else
+            return false;
+    }
+}
+
+/* Doubles whichever of height, depth and channels pays most, while it pays. */
+static double grow(const struct ogp_plan *plan, const struct tiling_model *model, struct tiling *t,
+                   int64_t in_channels, int64_t out_channels, int64_t limit)
+{
+    double cost = model->cost(plan, t);
+    for (;;) {
+        struct tiling best = *t;
+        double best_cost = INFINITY;
+        for (int move = 0; move < 4; move++) {
+            struct tiling next = *t;
+            int64_t *const value[] = {&next.out[1], &next.out[0], &next.out_channels, &next.in_channels};
+            const int64_t most[] = {members(&plan->lattice[1]), members(&plan->lattice[0]), out_channels, in_channels};
+            if (*value[move] >= most[move])
+                continue;
+            *value[move] = ogp_min(2 * *value[move], most[move]);
+            fit_boxes(plan, &next);
+            const double next_cost = model->cost(plan, &next);
+            if (next_cost < best_cost && (int64_t)model->bytes(plan, &next) <= limit &&
+                (model->tasks(plan, &next) >= WANTED_TASKS || next_cost < (double)WANTED_TASKS * CYCLES_A_TASK)) {
+                best = next;
+                best_cost = next_cost;
+            }
+        }
+        if (best_cost > 0.995 * cost)
+            return cost;
+        *t = best;
+        cost = best_cost;
+    }
+}
+
+/* Evens out the last tile of each axis; heights keep to whole blocks of rows. */
+static void even_out(const struct ogp_plan *plan, struct tiling *t, int64_t in_channels, int64_t out_channels)
+{
+    const int64_t height = ogp_even_block(members(&plan->lattice[1]), t->out[1]);
+    t->out[0] = ogp_even_block(members(&plan->lattice[0]), t->out[0]);
+    t->out[1] = t->out[1] >= 8 ? ogp_min(ogp_round_up(height, 8), t->out[1]) : height;
+    t->in_channels = ogp_even_block(ogp_max(in_channels, 1), t->in_channels);
+    t->out_channels = ogp_even_block(ogp_max(out_channels, 1), t->out_channels);
+    fit_boxes(plan, t);
+}
+
+bool ogp_tiling_choose(struct ogp_plan *plan, const struct tiling_model *model, int64_t in_channels,
+                       int64_t out_channels, int64_t limit)
+{
+    /* Kernels that are large against a tile are cut, so that the halo does not outgrow the tile. */
+    static const int64_t depth_taps[] = {INT64_MAX, 8, 4}, row_taps[] = {INT64_MAX, 9};
+    double best_cost = INFINITY;
+    for (size_t cut = 0; cut < OGP_COUNT(depth_taps) * OGP_COUNT(row_taps); cut++) {
+        const int64_t most[3] = {depth_taps[cut / OGP_COUNT(row_taps)], row_taps[cut % OGP_COUNT(row_taps)],
+                                 LONGEST_TAPS};
+        if ((most[0] < INT64_MAX && plan->problem.axis[0].k <= 2 * most[0]) ||
+            (most[1] < INT64_MAX && plan->problem.axis[1].k <= 2 * most[1]))
+            continue;
+        struct tiling t = smallest(plan, most);
+        if (!shrink(plan, model, &t, limit))
+            continue;
+        grow(plan, model, &t, in_channels, out_channels, ogp_min(limit, CACHE_BYTES));
+        even_out(plan, &t, in_channels, out_channels);
+        const double cost = model->cost(plan, &t);
+        if (cost < best_cost) {
+            best_cost = cost;
+            plan->tiling = t;
+        }
+    }
+    plan->cost = best_cost;
+    return best_cost < INFINITY;
+}
