@@ -70,4 +70,4 @@ static void run(struct job *job)
     ogp_job_each(job, job->plan->problem.co, add_splits);
 }
 
-const struct config ogp_config_sum = {"sum", prepare, run};
+const struct config ogp_config_sum = {.name = "sum", .prepare = prepare, .run = run};

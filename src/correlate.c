@@ -34,23 +34,6 @@ struct scratch {
     int64_t *offset, *place;
 };
 
-/* The largest product of a tiling. */
-static struct product largest_product(const struct ogp_plan *plan, const struct tiling *t, enum body body)
-{
-    const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype);
-    struct product p = {.body = body, .in_channels = t->in_channels, .out_channels = t->out_channels};
-    int64_t in[3];
-    for (int a = 0; a < 3; a++) {
-        p.out[a] = t->out[a];
-        p.taps[a] = t->taps[a];
-        in[a] = t->out[a] + t->taps[a] - 1;
-    }
-    const int64_t width = ogp_round_up(t->out[2], plan->kernels->lanes);
-    p.x = ogp_block(t->in_channels, in, width + t->taps[2] - 1, bytes);
-    p.y = ogp_block(t->out_channels, t->out, width, bytes);
-    return p;
-}
-
 static struct scratch carve(struct arena *a, const struct ogp_plan *plan, const struct tiling *t,
                             const struct product *p)
 {
@@ -60,7 +43,7 @@ static struct scratch carve(struct arena *a, const struct ogp_plan *plan, const 
     s.x = arena_take(a, (size_t)ogp_block_elements(&p->x) * bytes);
     s.y = arena_take(a, (size_t)ogp_block_elements(&p->y) * bytes);
     s.w = arena_take(a, (size_t)weights * bytes);
-    s.offset = arena_take(a, (size_t)ogp_product_terms(p) * sizeof(int64_t));
+    s.offset = arena_take(a, (size_t)ogp_product_terms(plan, p) * sizeof(int64_t));
     if (!is_simple(plan)) {
         const struct block box = ogp_block(t->out_channels, t->box, t->box[2], (int64_t)bytes);
         s.box = arena_take(a, (size_t)ogp_block_elements(&box) * bytes);
@@ -75,7 +58,6 @@ struct tile {
     const struct job *job;
     const struct ogp_plan *plan;
     const struct scratch *scratch;
-    enum body body;
     int64_t n, group, channel; /* the first output channel within the group */
     int64_t channels;
     struct span span[3];
@@ -90,18 +72,17 @@ static void add_piece(const struct tile *tile, const struct part part[3], const 
     const struct job *const job = tile->job;
     const bool adjoint = plan->pass == OGP_GRAD_INPUT;
     const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype);
-    struct product p = {.body = tile->body, .in_channels = count_in, .out_channels = tile->channels, .y = tile->y};
     struct sampling sampling[3];
-    int64_t in[3];
+    int64_t out[3], taps[3];
     for (int a = 0; a < 3; a++) {
-        const struct lattice *const lat = &plan->lattice[a];
-        p.out[a] = part[a].count;
-        p.taps[a] = piece[a].taps;
-        in[a] = part[a].count + piece[a].taps - 1;
-        sampling[a] = (struct sampling){piece[a].in0, piece[a].in_step, in[a], lat->in_extent,
-                                        adjoint ? OGP_ZEROS : lat->padding};
+        out[a] = part[a].count;
+        taps[a] = piece[a].taps;
     }
-    p.x = ogp_block(count_in, in, ogp_round_up(p.out[2], plan->kernels->lanes) + p.taps[2] - 1, bytes);
+    struct product p = ogp_product(plan, out, taps, count_in, tile->channels);
+    p.y = tile->y; /* laid out for the largest part */
+    for (int a = 0; a < 3; a++)
+        sampling[a] = (struct sampling){piece[a].in0, piece[a].in_step, p.x.extent[a], plan->lattice[a].in_extent,
+                                        adjoint ? OGP_ZEROS : plan->lattice[a].padding};
 
     struct volume source = adjoint ? job->y : job->x;
     source.data += (tile->n * source.n + (tile->group * channels_in(plan) + first_in) * source.c) * bytes;
@@ -207,15 +188,15 @@ static void compute_tile(const struct tile *tile)
 
 /* ---- tasks: one tile each, neighbours along the height and width last ---- */
 
-static void run_tile(const struct job *job, int64_t at, int worker, enum body body)
+static void run_tile(const struct job *job, int64_t at, int worker)
 {
     const struct ogp_plan *const plan = job->plan;
     const struct tiling *const t = &plan->tiling;
     const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype), outs = channels_out(plan);
     struct arena arena = {.base = ogp_job_scratch(job, worker)};
-    const struct product largest = largest_product(plan, t, body);
+    const struct product largest = ogp_largest_product(plan, t);
     const struct scratch scratch = carve(&arena, plan, t, &largest);
-    struct tile tile = {.job = job, .plan = plan, .scratch = &scratch, .body = body};
+    struct tile tile = {.job = job, .plan = plan, .scratch = &scratch};
     int64_t y_extent[3], box_extent[3];
     for (int a = 2; a >= 0; a--) {
         const bool by_class = ogp_by_class(&plan->lattice[a], a);
@@ -237,19 +218,9 @@ static void run_tile(const struct job *job, int64_t at, int worker, enum body bo
     compute_tile(&tile);
 }
 
-static void run_rows(const struct job *job, int64_t at, int worker)
+void ogp_correlate_run(struct job *job)
 {
-    run_tile(job, at, worker, OGP_BODY_ROWS);
-}
-
-static void run_channels(const struct job *job, int64_t at, int worker)
-{
-    run_tile(job, at, worker, OGP_BODY_CHANNELS);
-}
-
-void ogp_correlate_run(struct job *job, enum body body)
-{
-    ogp_job_each(job, job->plan->tasks, body == OGP_BODY_ROWS ? run_rows : run_channels);
+    ogp_job_each(job, job->plan->tasks, run_tile);
 }
 
 /* ---- the model ---- */
@@ -276,16 +247,10 @@ static double piece_count(const struct lattice *lat, int64_t most, int64_t *taps
     return (double)ogp_ceil_div(phase, *taps) * (lat->adjoint ? 1.0 : (double)ogp_min(lat->s1, k));
 }
 
-/* Cycles to move a row of n elements between a tensor and scratch. */
-static double row_cycles(double n, bool dense)
-{
-    return 20 + n * (dense ? 0.15 : 1.0);
-}
-
-static double cost_of(const struct ogp_plan *plan, const struct tiling *t, enum body body)
+static double cost_of(const struct ogp_plan *plan, const struct tiling *t)
 {
     const bool dense = plan->order[2] == 2 && plan->problem.x_layout == OGP_NCDHW;
-    struct product p = largest_product(plan, t, body);
+    struct product p = ogp_largest_product(plan, t);
     double pieces = 1, parts = 1;
     for (int a = 0; a < 3; a++) {
         const struct lattice *const lat = &plan->lattice[a];
@@ -300,52 +265,28 @@ static double cost_of(const struct ogp_plan *plan, const struct tiling *t, enum 
         out_rows *= (double)p.out[a];
     }
     const double weights = (double)(p.in_channels * p.out_channels) * (double)(p.taps[0] * p.taps[1] * p.taps[2]);
-    const double pack = in_rows * row_cycles((double)(p.out[2] + p.taps[2] - 1),
+    const double pack = in_rows * ogp_row_cycles(p.out[2] + p.taps[2] - 1,
                                              dense && plan->lattice[2].s1 == 1 && plan->lattice[2].l1 == 1);
-    const double unpack = out_rows * row_cycles((double)p.out[2], dense) * (is_simple(plan) ? 1 : 4);
+    const double unpack = out_rows * ogp_row_cycles(p.out[2], dense) * (is_simple(plan) ? 1 : 4);
     const double each = blocks * pieces * (pack + 1.5 * weights + 100 + ogp_multiply_cycles(plan, &p)) + unpack;
     return task_count(plan, t) * parts * each;
 }
 
-static double cost_rows(const struct ogp_plan *plan, const struct tiling *t)
-{
-    return cost_of(plan, t, OGP_BODY_ROWS);
-}
-
-static double cost_channels(const struct ogp_plan *plan, const struct tiling *t)
-{
-    return cost_of(plan, t, OGP_BODY_CHANNELS);
-}
-
-static size_t bytes_of(const struct ogp_plan *plan, const struct tiling *t, enum body body)
+static size_t bytes_of(const struct ogp_plan *plan, const struct tiling *t)
 {
     struct arena arena = {0};
-    const struct product largest = largest_product(plan, t, body);
+    const struct product largest = ogp_largest_product(plan, t);
     carve(&arena, plan, t, &largest);
     return arena.bytes;
 }
 
-static size_t bytes_rows(const struct ogp_plan *plan, const struct tiling *t)
+bool ogp_correlate_prepare(struct ogp_plan *plan, int64_t limit)
 {
-    return bytes_of(plan, t, OGP_BODY_ROWS);
-}
-
-static size_t bytes_channels(const struct ogp_plan *plan, const struct tiling *t)
-{
-    return bytes_of(plan, t, OGP_BODY_CHANNELS);
-}
-
-bool ogp_correlate_prepare(struct ogp_plan *plan, enum body body, int64_t limit)
-{
-    static const struct tiling_model models[] = {
-        [OGP_BODY_ROWS] = {bytes_rows, cost_rows, task_count},
-        [OGP_BODY_CHANNELS] = {bytes_channels, cost_channels, task_count},
-    };
-    const int64_t worker_limit = ogp_worker_limit(limit);
-    if (!ogp_tiling_choose(plan, &models[body], channels_in(plan), channels_out(plan), worker_limit))
+    static const struct tiling_model model = {bytes_of, cost_of, task_count};
+    if (!ogp_tiling_choose(plan, &model, channels_in(plan), channels_out(plan), ogp_worker_limit(limit)))
         return false;
     plan->shared_bytes = 0;
-    plan->worker_bytes = bytes_of(plan, &plan->tiling, body);
+    plan->worker_bytes = bytes_of(plan, &plan->tiling);
     plan->workers_most = (limit - OGP_ALIGN) / (int64_t)plan->worker_bytes;
     plan->tasks = (int64_t)task_count(plan, &plan->tiling);
     return plan->workers_most >= 1;

@@ -10,6 +10,28 @@ int64_t ogp_even_block(int64_t count, int64_t most)
     return ogp_ceil_div(count, ogp_ceil_div(count, most));
 }
 
+struct product ogp_product(const struct ogp_plan *plan, const int64_t out[3], const int64_t taps[3],
+                           int64_t in_channels, int64_t out_channels)
+{
+    const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype);
+    const int64_t width = ogp_round_up(out[2], plan->kernels->lanes);
+    struct product p = {.in_channels = in_channels, .out_channels = out_channels};
+    int64_t in[3];
+    for (int a = 0; a < 3; a++) {
+        p.out[a] = out[a];
+        p.taps[a] = taps[a];
+        in[a] = a < 2 ? plan->config->transform[a]->points(out[a], taps[a]) : out[a] + taps[a] - 1;
+    }
+    p.x = ogp_block(in_channels, in, width + taps[2] - 1, bytes);
+    p.y = ogp_block(out_channels, out, width, bytes);
+    return p;
+}
+
+struct product ogp_largest_product(const struct ogp_plan *plan, const struct tiling *t)
+{
+    return ogp_product(plan, t->out, t->taps, t->in_channels, t->out_channels);
+}
+
 static int64_t vectors(const struct ogp_plan *plan, int64_t n)
 {
     return ogp_ceil_div(n, plan->kernels->lanes);
@@ -74,20 +96,20 @@ static void pack_weights_channels(const struct ogp_plan *plan, char *out, const 
 void ogp_pack_weights(const struct ogp_plan *plan, char *out, const struct product *p, const struct weights *w,
                       const struct piece piece[3])
 {
-    (p->body == OGP_BODY_ROWS ? pack_weights_rows : pack_weights_channels)(plan, out, p, w, piece);
+    (plan->config->body == OGP_BODY_ROWS ? pack_weights_rows : pack_weights_channels)(plan, out, p, w, piece);
 }
 
 /* ---- forward and grad input ---- */
 
-int64_t ogp_product_terms(const struct product *p)
+int64_t ogp_product_terms(const struct ogp_plan *plan, const struct product *p)
 {
-    return p->in_channels * p->taps[0] * (p->body == OGP_BODY_ROWS ? 1 : p->taps[1]);
+    return p->in_channels * p->taps[0] * (plan->config->body == OGP_BODY_ROWS ? 1 : p->taps[1]);
 }
 
 /* Offsets of the terms of one output row in the x block: channels, planes and, for `channels`, rows. */
-static void fill_offsets(const struct product *p, int64_t *offset)
+static void fill_offsets(const struct ogp_plan *plan, const struct product *p, int64_t *offset)
 {
-    const int64_t rows = p->body == OGP_BODY_ROWS ? 1 : p->taps[1];
+    const int64_t rows = plan->config->body == OGP_BODY_ROWS ? 1 : p->taps[1];
     for (int64_t ci = 0; ci < p->in_channels; ci++)
         for (int64_t d = 0; d < p->taps[0]; d++)
             for (int64_t h = 0; h < rows; h++)
@@ -125,7 +147,7 @@ static void multiply_rows(const struct ogp_plan *plan, const struct product *p, 
             m.y = y + (d * p->y.plane + h * p->y.row) * bytes;
             m.x = x + (d * p->x.plane + h * p->x.row) * bytes;
             m.accumulate = accumulate;
-            run_terms(plan->kernels->rows[log_rows][kernel_rows], &m, ogp_product_terms(p), kernel_rows, bytes);
+            run_terms(plan->kernels->rows[log_rows][kernel_rows], &m, ogp_product_terms(plan, p), kernel_rows, bytes);
         }
 }
 
@@ -140,7 +162,7 @@ static void multiply_channels(const struct ogp_plan *plan, const struct product 
             m.y = y + (d * p->y.plane + h * p->y.row) * bytes;
             m.x = x + (d * p->x.plane + h * p->x.row) * bytes;
             m.accumulate = accumulate;
-            run_terms(plan->kernels->channels[channels], &m, ogp_product_terms(p), 1, bytes);
+            run_terms(plan->kernels->channels[channels], &m, ogp_product_terms(plan, p), 1, bytes);
         }
 }
 
@@ -149,8 +171,8 @@ void ogp_multiply_block(const struct ogp_plan *plan, const struct product *p, ch
 {
     const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype);
     const int64_t weights_each = p->in_channels * p->taps[0] * p->taps[2] * bytes; /* of a kernel row of a channel */
-    fill_offsets(p, offset);
-    if (p->body == OGP_BODY_ROWS) {
+    fill_offsets(plan, p, offset);
+    if (plan->config->body == OGP_BODY_ROWS) {
         const int64_t most = ogp_even_block(p->taps[1], plan->kernels->rows_most);
         for (int64_t co = 0; co < p->out_channels; co++)
             for (int64_t h = 0; h < p->taps[1]; h += most) {
@@ -220,7 +242,7 @@ void ogp_reduce_block(const struct ogp_plan *plan, const struct product *p, doub
 {
     const struct ogp_kernels *const k = plan->kernels;
     const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype);
-    const bool by_rows = p->body == OGP_BODY_ROWS;
+    const bool by_rows = plan->config->body == OGP_BODY_ROWS;
     const int64_t row_step = by_rows ? ogp_even_block(p->taps[1], k->rows_most) : 1;
     const int64_t co_step = by_rows ? 1 : ogp_even_block(p->out_channels, k->channels_most);
     struct ogp_reduce m = {.gy_channel = p->y.channel, .gy_plane = p->y.plane, .gy_row = p->y.row,
@@ -244,11 +266,12 @@ void ogp_reduce_block(const struct ogp_plan *plan, const struct product *p, doub
 
 /* ---- cost model ---- */
 
-/* Cache lines that an unaligned vector load touches on average: what it costs of two loads a cycle. */
+/* What an unaligned vector load takes of two loads a cycle. A load that crosses a cache line costs about four (Zen 5);
+ * all but one in lanes do with 64-byte vectors, half with 32. */
 static double load_slots(const struct ogp_plan *plan)
 {
     const double line_share = (double)(plan->kernels->lanes * ogp_dtype_bytes(plan->problem.dtype)) / 64;
-    return 1 + line_share;
+    return 1 + 2.5 * line_share * line_share;
 }
 
 static double cycles_for(double products, double slots)
@@ -261,7 +284,7 @@ double ogp_multiply_cycles(const struct ogp_plan *plan, const struct product *p)
     const double call = 25, slot = load_slots(plan), n = (double)vectors(plan, p->out[2]);
     const double outs = (double)(p->out[0] * p->out[1]), rows = (double)p->taps[1];
     const double inner = (double)(p->in_channels * p->taps[0] * p->taps[2]);
-    if (p->body == OGP_BODY_ROWS) {
+    if (plan->config->body == OGP_BODY_ROWS) {
         const double block = (double)ogp_even_block(p->taps[1], plan->kernels->rows_most);
         const double high = (double)ogp_min(p->out[1], 8), calls = outs / high * (rows / block);
         const double each = n * inner * cycles_for(high * block, (high + block - 1) * slot + block / 2);
@@ -277,7 +300,7 @@ double ogp_reduce_cycles(const struct ogp_plan *plan, const struct product *p)
     const double slot = load_slots(plan), n = (double)vectors(plan, p->out[2]);
     const double outs = (double)(p->out[0] * p->out[1]), rows = (double)p->taps[1];
     const double inner = (double)(p->in_channels * p->taps[0] * p->taps[2]);
-    if (p->body == OGP_BODY_ROWS) {
+    if (plan->config->body == OGP_BODY_ROWS) {
         const double block = (double)ogp_even_block(p->taps[1], plan->kernels->rows_most), high = 4;
         const double each = cycles_for(high * block, (high + block - 1) * slot + high / 2);
         const double sums = 12 * block;

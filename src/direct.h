@@ -5,17 +5,19 @@
 
 #include "pack.h"
 
-/* The two bodies. rows: each vector of x serves several output rows, for few output channels per group; channels: it
- * serves several output channels. */
-enum body { OGP_BODY_ROWS, OGP_BODY_CHANNELS };
-
 /* One packed piece of a tile. x holds out + taps - 1 coordinates of each axis. */
 struct product {
-    enum body body;
     int64_t out[3], taps[3];
     int64_t in_channels, out_channels;
     struct block x, y;
 };
+
+/* The product of these extents, with its blocks laid out. */
+struct product ogp_product(const struct ogp_plan *plan, const int64_t out[3], const int64_t taps[3],
+                           int64_t in_channels, int64_t out_channels);
+
+/* The largest product of a tiling. */
+struct product ogp_largest_product(const struct ogp_plan *plan, const struct tiling *t);
 
 /* Cuts `count` into the fewest blocks of at most `most` of nearly equal size; this is that size. */
 int64_t ogp_even_block(int64_t count, int64_t most);
@@ -27,7 +29,7 @@ void ogp_pack_weights(const struct ogp_plan *plan, char *out, const struct produ
                       const struct piece piece[3]);
 
 /* Most entries of `offset` below. */
-int64_t ogp_product_terms(const struct product *p);
+int64_t ogp_product_terms(const struct ogp_plan *plan, const struct product *p);
 
 /* y block (+)= correlation of the x block with the packed weights. offset: room for ogp_product_terms. */
 void ogp_multiply_block(const struct ogp_plan *plan, const struct product *p, char *y, const char *x, const char *w,

@@ -149,6 +149,39 @@ static bool adjoint_piece(const struct lattice *lat, const struct part *part, in
     return true;
 }
 
+/* The first k % s' phases have one tap more than the others. */
+static int64_t phase_taps(const struct lattice *lat, int64_t phase)
+{
+    return ogp_ceil_div(lat->axis.k - phase, lat->s1);
+}
+
+int64_t ogp_piece_count(const struct lattice *lat, int64_t most)
+{
+    const int64_t phases = ogp_min(lat->s1, lat->axis.k), longer = lat->s1 < lat->axis.k ? lat->axis.k % lat->s1 : 0;
+    return longer * ogp_ceil_div(phase_taps(lat, 0), most) +
+           (phases - longer) * ogp_ceil_div(phase_taps(lat, phases - 1), most);
+}
+
+struct piece ogp_piece_at(const struct lattice *lat, int64_t most, int64_t at)
+{
+    const int64_t longer = lat->s1 < lat->axis.k ? lat->axis.k % lat->s1 : 0;
+    const int64_t chunks = ogp_ceil_div(phase_taps(lat, 0), most);
+    int64_t phase, chunk;
+    if (at < longer * chunks) {
+        phase = at / chunks;
+        chunk = at % chunks;
+    } else {
+        const int64_t rest = ogp_ceil_div(phase_taps(lat, ogp_min(lat->s1, lat->axis.k) - 1), most);
+        phase = longer + (at - longer * chunks) / rest;
+        chunk = (at - longer * chunks) % rest;
+    }
+    const struct part part = {.out0 = 0, .out_step = lat->classes, .count = 1};
+    struct piece_cursor cursor = {.phase = phase, .chunk = chunk * most};
+    struct piece piece = {0};
+    forward_piece(lat, &part, most, &cursor, &piece);
+    return piece;
+}
+
 bool ogp_next_piece(const struct lattice *lat, const struct part *part, int64_t most, struct piece_cursor *at,
                     struct piece *piece)
 {

@@ -18,7 +18,7 @@ struct block ogp_block(int64_t channels, const int64_t extent[3], int64_t width,
     struct block b = {.channels = channels, .extent = {extent[0], extent[1], extent[2]}};
     b.row = odd_lines(width, element_bytes);
     b.plane = odd_lines(extent[1] * b.row, element_bytes);
-    b.channel = extent[0] * b.plane;
+    b.channel = odd_lines(extent[0] * b.plane, element_bytes);
     return b;
 }
 
@@ -108,4 +108,9 @@ void ogp_unpack(const struct ogp_plan *plan, const struct volume *out, const str
                 plan->kernels->scatter(out->data + (c * out->c + d * step_d + h * step_h) * bytes, step_w,
                                        in + (c * block->channel + d * block->plane + h * block->row) * bytes,
                                        span[2].count, load_bias(plan, bias, c), accumulate);
+}
+
+double ogp_row_cycles(int64_t n, bool dense)
+{
+    return 20 + (double)n * (dense ? 0.15 : 1.0);
 }

@@ -32,6 +32,9 @@ static inline int64_t ogp_block_elements(const struct block *b)
 void ogp_pack(const struct ogp_plan *plan, char *out, const struct block *block, const struct volume *in,
               const struct sampling sampling[3]);
 
+/* Modelled cycles to move a row of n elements between a tensor and scratch; dense: neighbours in the tensor. */
+double ogp_row_cycles(int64_t n, bool dense);
+
 /* Writes (or adds) the block plus the bias of each channel to `out`, whose data is the element (n, first channel, first
  * coordinates of the spans). bias may have data NULL. */
 void ogp_unpack(const struct ogp_plan *plan, const struct volume *out, const struct span span[3], const char *in,

@@ -8,6 +8,7 @@
 #include "kernels/kernels.h"
 #include "lattice.h"
 #include "problem.h"
+#include "transform.h"
 
 struct job;
 struct ogp_plan;
@@ -22,12 +23,18 @@ struct tiling {
     int64_t splits;                    /* grad weight and bias: partial sums over batch and space */
 };
 
+/* The two bodies of the multiply stage. rows: each vector of x serves several output rows, for few output channels per
+ * group; channels: it serves several output channels. */
+enum body { OGP_BODY_ROWS, OGP_BODY_CHANNELS };
+
 /* A way to execute a pass. `prepare` decides whether it fits the plan's problem within `limit` bytes of workspace, and
  * fills in tiling, bytes, tasks and cost (cycles of one core, by the model). */
 struct config {
     const char *name;
     bool (*prepare)(struct ogp_plan *plan, int64_t limit);
     void (*run)(struct job *job);
+    const struct transform *transform[2]; /* tiles only: of the depth and the height */
+    enum body body;                       /* tiles only */
 };
 
 struct ogp_plan {

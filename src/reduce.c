@@ -27,25 +27,12 @@ static int64_t out_blocks(const struct ogp_plan *plan, const struct tiling *t)
     return ogp_ceil_div(plan->problem.co_g, t->out_channels);
 }
 
-/* Pieces of one axis of the kernel: phases, cut into chunks of taps. The lattice is the same for every part. */
-static int64_t axis_pieces(const struct lattice *lat, int64_t most, struct piece *found, int64_t wanted)
-{
-    const struct part part = {.out0 = 0, .out_step = lat->classes, .count = 1};
-    struct piece piece;
-    int64_t count = 0;
-    for (struct piece_cursor at = {0}; ogp_next_piece(lat, &part, most, &at, &piece); count++)
-        if (count == wanted)
-            *found = piece;
-    return count;
-}
-
 /* How many tasks share a block of channels and a split: one sums all pieces, or each its own. */
 static int64_t piece_tasks(const struct ogp_plan *plan, const struct tiling *t)
 {
     int64_t count = 1;
-    struct piece unused;
     for (int a = 0; a < 3 && !t->all_pieces; a++)
-        count *= axis_pieces(&plan->lattice[a], t->taps[a], &unused, -1);
+        count *= ogp_piece_count(&plan->lattice[a], t->taps[a]);
     return count;
 }
 
@@ -79,22 +66,6 @@ struct scratch {
     double *sum;
 };
 
-static struct product largest_product(const struct ogp_plan *plan, const struct tiling *t, enum body body)
-{
-    const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype);
-    struct product p = {.body = body, .in_channels = t->in_channels, .out_channels = t->out_channels};
-    int64_t in[3];
-    for (int a = 0; a < 3; a++) {
-        p.out[a] = t->out[a];
-        p.taps[a] = t->taps[a];
-        in[a] = t->out[a] + t->taps[a] - 1;
-    }
-    const int64_t width = ogp_round_up(t->out[2], plan->kernels->lanes);
-    p.x = ogp_block(t->in_channels, in, width + t->taps[2] - 1, bytes);
-    p.y = ogp_block(t->out_channels, t->out, width, bytes);
-    return p;
-}
-
 /* Sums that a task keeps for a pair of channels. */
 static int64_t channel_taps(const struct ogp_plan *plan, const struct tiling *t)
 {
@@ -117,7 +88,6 @@ static struct scratch carve(struct arena *a, const struct ogp_plan *plan, const 
 struct task {
     const struct job *job;
     const struct ogp_plan *plan;
-    enum body body;
     struct scratch scratch;
     int64_t group, co, ci, channels_out, channels_in; /* first channels, within the group, and how many */
     int64_t split, piece;                             /* piece -1: all */
@@ -129,28 +99,24 @@ static bool piece_at(const struct task *task, int64_t at, struct piece piece[3])
 {
     for (int a = 2; a >= 0; a--) {
         const struct lattice *const lat = &task->plan->lattice[a];
-        const int64_t most = task->plan->tiling.taps[a], count = axis_pieces(lat, most, &piece[a], -1);
-        axis_pieces(lat, most, &piece[a], at % count);
+        const int64_t most = task->plan->tiling.taps[a], count = ogp_piece_count(lat, most);
+        piece[a] = ogp_piece_at(lat, most, at % count);
         at /= count;
     }
     return at == 0;
 }
 
-static void add_piece(const struct task *task, int64_t n, const struct span span[3], struct product p,
+static void add_piece(const struct task *task, int64_t n, const struct span span[3], const int64_t out[3],
                       const struct piece piece[3])
 {
     const struct ogp_plan *const plan = task->plan;
     const struct problem *const pr = &plan->problem;
-    const int64_t bytes = ogp_dtype_bytes(pr->dtype);
+    const int64_t bytes = ogp_dtype_bytes(pr->dtype), taps[3] = {piece[0].taps, piece[1].taps, piece[2].taps};
+    const struct product p = ogp_product(plan, out, taps, task->channels_in, task->channels_out);
     struct sampling sampling[3];
-    int64_t in[3];
-    for (int a = 0; a < 3; a++) {
-        p.taps[a] = piece[a].taps;
-        in[a] = p.out[a] + p.taps[a] - 1;
-        sampling[a] = (struct sampling){piece[a].in0 + span[a].start * pr->axis[a].s, piece[a].in_step, in[a],
+    for (int a = 0; a < 3; a++)
+        sampling[a] = (struct sampling){piece[a].in0 + span[a].start * pr->axis[a].s, piece[a].in_step, p.x.extent[a],
                                         pr->axis[a].i, pr->padding};
-    }
-    p.x = ogp_block(task->channels_in, in, ogp_round_up(p.out[2], plan->kernels->lanes) + p.taps[2] - 1, bytes);
     struct volume x = task->job->x;
     x.data += (n * x.n + (task->group * pr->ci_g + task->ci) * x.c) * bytes;
     ogp_pack(plan, task->scratch.x, &p.x, &x, sampling);
@@ -168,44 +134,44 @@ static void add_piece(const struct task *task, int64_t n, const struct span span
     ogp_reduce_block(plan, &p, sum, channel_taps(plan, &plan->tiling), tap, task->scratch.gy, task->scratch.x);
 }
 
-static void add_bias(const struct task *task, const struct product *p)
+static void add_bias(const struct task *task, const struct block *gy)
 {
     const int64_t bytes = ogp_dtype_bytes(task->plan->problem.dtype);
-    for (int64_t c = 0; c < p->out_channels; c++)
-        for (int64_t d = 0; d < p->out[0]; d++)
-            for (int64_t h = 0; h < p->out[1]; h++)
+    for (int64_t c = 0; c < gy->channels; c++)
+        for (int64_t d = 0; d < gy->extent[0]; d++)
+            for (int64_t h = 0; h < gy->extent[1]; h++)
                 task->bias[c] += task->plan->kernels->sum(
-                    task->scratch.gy + (c * p->y.channel + d * p->y.plane + h * p->y.row) * bytes, 1, p->out[2]);
+                    task->scratch.gy + (c * gy->channel + d * gy->plane + h * gy->row) * bytes, 1, gy->extent[2]);
 }
 
 static void add_tile(const struct task *task, int64_t at)
 {
+    static const int64_t one_tap[3] = {1, 1, 1};
     const struct ogp_plan *const plan = task->plan;
     const struct problem *const pr = &plan->problem;
-    const int64_t bytes = ogp_dtype_bytes(pr->dtype);
-    struct product p = {.body = task->body, .in_channels = task->channels_in, .out_channels = task->channels_out};
     struct span span[3];
     struct sampling sampling[3];
+    int64_t out[3];
     for (int a = 2; a >= 0; a--) {
         const int64_t spans = ogp_span_count(&plan->lattice[a], true, plan->tiling.out[a]);
         span[a] = ogp_span_at(&plan->lattice[a], true, plan->tiling.out[a], at % spans);
         at /= spans;
         if (span[a].count == 0)
             return;
-        p.out[a] = span[a].count;
+        out[a] = span[a].count;
         sampling[a] = (struct sampling){span[a].start, span[a].step, span[a].count, pr->axis[a].o, OGP_ZEROS};
     }
-    p.y = ogp_block(task->channels_out, p.out, ogp_round_up(p.out[2], plan->kernels->lanes), bytes);
+    const struct block block = ogp_product(plan, out, one_tap, task->channels_in, task->channels_out).y;
     struct volume gy = task->job->y;
-    gy.data += (at * gy.n + (task->group * pr->co_g + task->co) * gy.c) * bytes;
-    ogp_pack(plan, task->scratch.gy, &p.y, &gy, sampling);
+    gy.data += (at * gy.n + (task->group * pr->co_g + task->co) * gy.c) * ogp_dtype_bytes(pr->dtype);
+    ogp_pack(plan, task->scratch.gy, &block, &gy, sampling);
     if (task->bias)
-        add_bias(task, &p);
+        add_bias(task, &block);
     if (task->channels_in == 0)
         return;
     struct piece piece[3];
     for (int64_t k = task->piece < 0 ? 0 : task->piece; piece_at(task, k, piece); k++) {
-        add_piece(task, at, span, p, piece);
+        add_piece(task, at, span, out, piece);
         if (task->piece >= 0)
             break;
     }
@@ -268,14 +234,14 @@ static void put_sums(const struct task *task, double *partial)
         }
 }
 
-static void run_task(const struct job *job, int64_t at, int worker, enum body body)
+static void run_task(const struct job *job, int64_t at, int worker)
 {
     const struct ogp_plan *const plan = job->plan;
     const struct tiling *const t = &plan->tiling;
     struct arena shared = {.base = job->shared}, arena = {.base = ogp_job_scratch(job, worker)};
     const struct partials partials = carve_shared(&shared, plan, t->splits);
-    const struct product largest = largest_product(plan, t, body);
-    struct task task = {.job = job, .plan = plan, .body = body, .scratch = carve(&arena, plan, t, &largest)};
+    const struct product largest = ogp_largest_product(plan, t);
+    struct task task = {.job = job, .plan = plan, .scratch = carve(&arena, plan, t, &largest)};
     task.split = at % t->splits;
     at /= t->splits;
     const int64_t pieces = piece_tasks(plan, t);
@@ -297,16 +263,6 @@ static void run_task(const struct job *job, int64_t at, int worker, enum body bo
     for (int64_t k = tiles * task.split / t->splits; k < tiles * (task.split + 1) / t->splits; k++)
         add_tile(&task, k);
     put_sums(&task, partials.w);
-}
-
-static void run_rows(const struct job *job, int64_t at, int worker)
-{
-    run_task(job, at, worker, OGP_BODY_ROWS);
-}
-
-static void run_channels(const struct job *job, int64_t at, int worker)
-{
-    run_task(job, at, worker, OGP_BODY_CHANNELS);
 }
 
 /* ---- adding the splits ---- */
@@ -342,10 +298,10 @@ static void add_bias_splits(const struct job *job, int64_t co, int worker)
                                     job->accumulate);
 }
 
-void ogp_reduce_run(struct job *job, enum body body)
+void ogp_reduce_run(struct job *job)
 {
     const struct ogp_plan *const plan = job->plan;
-    ogp_job_each(job, plan->tasks, body == OGP_BODY_ROWS ? run_rows : run_channels);
+    ogp_job_each(job, plan->tasks, run_task);
     if (plan->tiling.splits > 1)
         ogp_job_each(job, plan->problem.co * plan->problem.ci_g, add_splits);
     if (job->b.data)
@@ -360,15 +316,10 @@ static double task_count(const struct ogp_plan *plan, const struct tiling *t)
            (double)ogp_max(1, ogp_min(MOST_SPLITS, tile_count(plan, t)));
 }
 
-static double row_cycles(double n, bool dense)
-{
-    return 20 + n * (dense ? 0.15 : 1.0);
-}
-
-static double cost_of(const struct ogp_plan *plan, const struct tiling *t, enum body body)
+static double cost_of(const struct ogp_plan *plan, const struct tiling *t)
 {
     const bool dense = plan->order[2] == 2 && plan->problem.x_layout == OGP_NCDHW;
-    struct product p = largest_product(plan, t, body);
+    struct product p = ogp_largest_product(plan, t);
     double pieces = 1;
     for (int a = 0; a < 3; a++) {
         const struct lattice *const lat = &plan->lattice[a];
@@ -382,27 +333,17 @@ static double cost_of(const struct ogp_plan *plan, const struct tiling *t, enum 
         out_rows *= (double)p.out[a];
     }
     const bool dense_x = dense && plan->lattice[2].s1 == 1 && plan->lattice[2].l1 == 1;
-    const double pack_x = in_rows * row_cycles((double)(p.out[2] + p.taps[2] - 1), dense_x);
-    const double pack_gy = out_rows * row_cycles((double)p.out[2], dense && plan->lattice[2].l1 == 1);
+    const double pack_x = in_rows * ogp_row_cycles(p.out[2] + p.taps[2] - 1, dense_x);
+    const double pack_gy = out_rows * ogp_row_cycles(p.out[2], dense && plan->lattice[2].l1 == 1);
     const double each = pieces * (pack_x + 100 + ogp_reduce_cycles(plan, &p)) +
                         pack_gy * (t->all_pieces ? 1 : pieces);
     return (double)(plan->problem.g * out_blocks(plan, t) * in_blocks(plan, t)) * (double)tile_count(plan, t) * each;
 }
 
-static double cost_rows(const struct ogp_plan *plan, const struct tiling *t)
-{
-    return cost_of(plan, t, OGP_BODY_ROWS);
-}
-
-static double cost_channels(const struct ogp_plan *plan, const struct tiling *t)
-{
-    return cost_of(plan, t, OGP_BODY_CHANNELS);
-}
-
 static size_t bytes_of(const struct ogp_plan *plan, const struct tiling *t)
 {
     struct arena arena = {0};
-    const struct product largest = largest_product(plan, t, OGP_BODY_ROWS); /* both bodies use the same blocks */
+    const struct product largest = ogp_largest_product(plan, t);
     carve(&arena, plan, t, &largest);
     return arena.bytes;
 }
@@ -412,22 +353,17 @@ static int64_t choose_splits(const struct ogp_plan *plan, const struct tiling *t
 {
     const double others = task_count(plan, t) / (double)ogp_max(1, ogp_min(MOST_SPLITS, tile_count(plan, t)));
     int64_t splits = ogp_min((int64_t)((double)WANTED_TASKS / others) + 1, ogp_min(MOST_SPLITS, tile_count(plan, t)));
-    for (splits = ogp_max(1, splits); splits > 1; splits--) {
-        struct arena shared = {0};
-        carve_shared(&shared, plan, splits);
-        if ((int64_t)shared.bytes <= shared_limit)
-            break;
-    }
-    return splits;
+    struct arena two = {0};
+    carve_shared(&two, plan, 2);
+    if (splits < 2 || (int64_t)two.bytes > shared_limit)
+        return 1;
+    return ogp_min(splits, shared_limit / (int64_t)(two.bytes / 2 + OGP_ALIGN));
 }
 
-bool ogp_reduce_prepare(struct ogp_plan *plan, enum body body, int64_t limit)
+bool ogp_reduce_prepare(struct ogp_plan *plan, int64_t limit)
 {
-    static const struct tiling_model models[] = {
-        [OGP_BODY_ROWS] = {bytes_of, cost_rows, task_count},
-        [OGP_BODY_CHANNELS] = {bytes_of, cost_channels, task_count},
-    };
-    if (!ogp_tiling_choose(plan, &models[body], plan->problem.ci_g, plan->problem.co_g, ogp_worker_limit(limit)))
+    static const struct tiling_model model = {bytes_of, cost_of, task_count};
+    if (!ogp_tiling_choose(plan, &model, plan->problem.ci_g, plan->problem.co_g, ogp_worker_limit(limit)))
         return false;
     struct tiling *const t = &plan->tiling;
     t->splits = choose_splits(plan, t, ogp_shared_limit(limit));

@@ -5,7 +5,7 @@
 
 #include "direct.h"
 
-bool ogp_reduce_prepare(struct ogp_plan *plan, enum body body, int64_t limit);
-void ogp_reduce_run(struct job *job, enum body body);
+bool ogp_reduce_prepare(struct ogp_plan *plan, int64_t limit);
+void ogp_reduce_run(struct job *job);
 
 #endif

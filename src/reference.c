@@ -180,4 +180,4 @@ static void run(struct job *job)
         ogp_job_each(job, plan->problem.co, bias_channel);
 }
 
-const struct config ogp_config_reference = {"reference", prepare, run};
+const struct config ogp_config_reference = {.name = "reference", .prepare = prepare, .run = run};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tile executor as configurations: direct convolution by one of the two bodies of the multiply stage. */
+/* The tile executor as configurations: a row is a transform per axis and a body of the multiply stage. */
 #ifndef OGP_TILE_H
 #define OGP_TILE_H
 

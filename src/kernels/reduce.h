@@ -11,7 +11,7 @@ INLINE void reduce_rows_block(const struct ogp_reduce *m, V (*acc)[OGP_TAPS_MOST
     V g[REDUCE_ROWS_R];
     UNROLL
     for (int r = 0; r < R; r++)
-        g[r] = v_load(gy + r * m->gy_row);
+        g[r] = v_keep(v_load(gy + r * m->gy_row));
     if (lanes < LANES)
         UNROLL
         for (int r = 0; r < R; r++)
@@ -21,7 +21,7 @@ INLINE void reduce_rows_block(const struct ogp_reduce *m, V (*acc)[OGP_TAPS_MOST
         UNROLL
         for (int t = 0; t < TT; t++) {
             /* zero times what lies beyond the columns would be NaN where that is not finite */
-            const V xv = lanes < LANES ? v_first(v_load(x + t), lanes) : v_load(x + t);
+            const V xv = v_keep(lanes < LANES ? v_first(v_load(x + t), lanes) : v_load(x + t));
             UNROLL
             for (int r = 0; r < R; r++)
                 if (j - r >= 0 && j - r < K)
@@ -69,11 +69,11 @@ INLINE void reduce_channels_block(const struct ogp_reduce *m, V (*acc)[OGP_TAPS_
     V xv[OGP_TAPS_MOST];
     UNROLL
     for (int t = 0; t < TT; t++)
-        xv[t] = lanes < LANES ? v_first(v_load(x + t), lanes) : v_load(x + t);
+        xv[t] = v_keep(lanes < LANES ? v_first(v_load(x + t), lanes) : v_load(x + t));
     UNROLL
     for (int c = 0; c < C; c++) {
         const T *const g = gy + c * m->gy_channel;
-        const V gv = lanes < LANES ? v_first(v_load(g), lanes) : v_load(g);
+        const V gv = v_keep(lanes < LANES ? v_first(v_load(g), lanes) : v_load(g));
         UNROLL
         for (int t = 0; t < TT; t++)
             acc[c][t] = v_fma(gv, xv[t], acc[c][t]);

@@ -63,16 +63,41 @@ INLINE V v_first(V v, int64_t n)
     return (V)((V_int)v & (lane < count));
 }
 
+/* Keeps v in a register: a load folded into each of several products would cost a load slot in each. */
+INLINE V v_keep(V v)
+{
+#if defined(__AVX512F__)
+    __asm__("" : "+v"(v));
+#elif defined(__x86_64__) && VBYTES <= 32
+    __asm__("" : "+x"(v));
+#elif defined(__aarch64__)
+    __asm__("" : "+w"(v));
+#endif
+    return v;
+}
+
 /* Sum of the lanes in double, halves first. */
+typedef double V_double __attribute__((vector_size(VBYTES)));
+#define DOUBLES (VBYTES / 8)
+
 INLINE double v_sum(V v)
 {
-    double s[LANES];
-    for (int i = 0; i < LANES; i++)
-        s[i] = (double)v[i];
-    for (int half = LANES / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++)
-            s[i] += s[i + half];
-    return s[0];
+#if LOG2_T == 2
+    typedef float half __attribute__((vector_size(VBYTES / 2)));
+    half low, high;
+    __builtin_memcpy(&low, &v, sizeof low);
+    __builtin_memcpy(&high, (const char *)&v + sizeof low, sizeof high);
+    const V_double d = __builtin_convertvector(low, V_double) + __builtin_convertvector(high, V_double);
+#else
+    const V_double d = v;
+#endif
+#if DOUBLES == 8
+    return ((d[0] + d[4]) + (d[2] + d[6])) + ((d[1] + d[5]) + (d[3] + d[7]));
+#elif DOUBLES == 4
+    return (d[0] + d[2]) + (d[1] + d[3]);
+#else
+    return d[0] + d[1];
+#endif
 }
 
 #endif
