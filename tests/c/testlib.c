@@ -182,6 +182,16 @@ void operands_free(struct operands *ops)
         tensor_free(&ops->out[i]);
 }
 
+/* Bound of the error of a direct sum of `terms` products, in units of eps/2 * sum |product|. Recursive summation of m
+ * terms with fused or rounded products errs by at most m+1 of them (Higham, Accuracy and Stability, section 3.1). f32
+ * running sums end after 1024 terms; the sums of the blocks are added in f32 or better: one more unit per block. The
+ * rest covers bias, accumulation, the reduction of partial sums and the final rounding. */
+double direct_bound(enum ogp_dtype dtype, int64_t terms)
+{
+    const double longest = 1024;
+    return (dtype == OGP_F32 && (double)terms > longest ? longest + (double)terms / longest : (double)terms) + 8;
+}
+
 enum ogp_status run_pass(const ogp_plan *plan, enum ogp_pass pass, const struct operands *ops,
                          const struct ogp_run *run, struct ogp_error *error)
 {

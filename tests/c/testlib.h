@@ -59,6 +59,9 @@ void operands_make(struct operands *ops, const struct ogp_problem *problem, enum
 void operands_free(struct operands *ops);
 int operands_outputs(enum ogp_pass pass, const struct operands *ops);
 
+/* What a direct sum of `terms` products may err by, in units of eps/2 * sum |product|. */
+double direct_bound(enum ogp_dtype dtype, int64_t terms);
+
 /* The public function of the pass. */
 enum ogp_status run_pass(const ogp_plan *plan, enum ogp_pass pass, const struct operands *ops,
                          const struct ogp_run *run, struct ogp_error *error);

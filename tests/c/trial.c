@@ -145,16 +145,6 @@ static void watch_signals(void)
 
 /* ---- comparing ---- */
 
-/* Bound of the error of a direct sum of `terms` products, in units of eps/2 * sum |product|. Recursive summation of m
- * terms with fused or rounded products errs by at most m+1 of them (Higham, Accuracy and Stability, section 3.1). f32
- * running sums end after 1024 terms; the sums of the blocks are added in f32 or better: one more unit per block. The
- * rest covers bias, accumulation, the reduction of partial sums and the final rounding. */
-static double bound_units(enum ogp_dtype dtype, int64_t terms)
-{
-    const double longest = 1024;
-    return (dtype == OGP_F32 && (double)terms > longest ? longest + (double)terms / longest : (double)terms) + 8;
-}
-
 /* The output `out` against `want` plus `prior` (NULL: none). Reports the first difference. */
 static void compare(const struct trial *t, const struct way *way, int out, const double *prior)
 {
@@ -164,7 +154,7 @@ static void compare(const struct trial *t, const struct way *way, int out, const
     for (int64_t i = 0; i < want->count; i++) {
         const double value = tensor_get(got, i), before = prior ? prior[i] : 0;
         const double expected = want->value[i] + before, mag = want->mag[i] + fabs(before);
-        const double error = fabs(value - expected), allowed = bound_units(got->dtype, want->terms[i]) * unit * mag;
+        const double error = fabs(value - expected), allowed = direct_bound(got->dtype, want->terms[i]) * unit * mag;
         const double rounded = t->fill == FILL_INTEGERS && !way->exact ? fabs(rint(value) - expected) : error;
         if (t->fill == FILL_INTEGERS ? !(rounded == 0) : !(error <= allowed)) {
             trial_fail(t, way, "output %d, element %" PRId64 " of %" PRId64 ": expected %.17g, got %.17g (bound %.3g)", out,
