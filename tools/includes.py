@@ -10,8 +10,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # its header unless it is named.
 LAYERS = [
     ["ogp/conv3d.h", "kernels/kernels.h"],
-    ["util.h", "arena.h", "pages.h", "error.h", "pool.h", "transform.h"],
-    ["problem.h", "tensor.h", "text.h", "cpu.h"],
+    ["util.h", "arena.h", "pages.h", "transform.h"],
+    ["error.h"],
+    ["pool.h", "problem.h", "tensor.h", "text.h", "cpu.h"],
     ["lattice.h"],
     ["plan.h"],
     ["job.h", "describe.h"],

@@ -1,4 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators for training 3-D networks on seismic volumes."""
-
-__version__ = "0.1.0"
+"""Operators for training on large seismic volumes. `oil_gas_ops_prospect.conv3d_custom` holds Conv3d."""

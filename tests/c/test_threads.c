@@ -20,8 +20,8 @@ enum { FORK_WORKS = 1 };
 #endif
 
 /* Big enough to be split, of every pass. */
-static const char *const texts[] = {"g4 ci4 co4 i24x25x67 k3 p1", "n2 ci4 co3 i20x21x40 k3 s2 p1",
-                                    "f64 g2 ci2 co2 i18x19x35 k5 p2 reflect"};
+static const char *const texts[] = {"g4 ci4 co4 i40x41x67 k5 p2", "n2 ci8 co6 i30x31x40 k3 p1",
+                                    "f64 g2 ci2 co2 i28x29x35 k5 p2 reflect"};
 enum { TEXTS = sizeof texts / sizeof *texts };
 
 /* A plan with operands of its own and the bits that it must give. */

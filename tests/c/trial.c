@@ -339,14 +339,15 @@ static enum ran run_plan(struct trial *t, struct way *way, uint64_t turn)
     check_workspace(t, way, plan);
     unsigned char *bits = run_serial(t, way, plan);
     const int pool = pool_for(t, turn);
-    run_pooled(t, way, plan, pool, ogp_plan_workspace_bytes(plan, pools[pool].threads), bits);
-    if (turn % 4 == 0) /* too little for all, and more than enough */
-        run_pooled(t, way, plan, pool, ogp_plan_workspace_bytes(plan, 1), bits);
+    const size_t least = ogp_plan_workspace_bytes(plan, 1), all = ogp_plan_workspace_bytes(plan, pools[pool].threads);
+    run_pooled(t, way, plan, pool, all, bits);
+    if (turn % 4 == 0) /* enough for one; a cache line too little for all; more than enough */
+        run_pooled(t, way, plan, pool, least, bits);
     if (turn % 4 == 2)
-        run_pooled(t, way, plan, pool, ogp_plan_workspace_bytes(plan, pools[pool].threads) + 12345, bits);
+        run_pooled(t, way, plan, pool, all >= least + 64 ? all - 64 : all + 12345, bits);
     if (turn % 2 == 1)
         run_accumulating(t, way, plan, pool);
-    const enum ran ran = ogp_plan_workspace_bytes(plan, 1) > 0 ? RAN_WITH_WORKSPACE : RAN;
+    const enum ran ran = least > 0 ? RAN_WITH_WORKSPACE : RAN;
     free(bits);
     ogp_plan_destroy(plan);
     return ran;

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drop-in 3-D convolution: `from oil_gas_ops_prospect.conv3d_custom import Conv3d`."""
+"""Conv3d for training on large volumes: a drop-in for torch.nn.Conv3d, right, bounded in memory, and fast where the
+native backward crawls or crashes.
 
-from . import functional
-from .conv3d import Conv3d
+    from oil_gas_ops_prospect.conv3d_custom import Conv3d
+    from oil_gas_ops_prospect.conv3d_custom.functional import conv3d
+"""
+
+from .conv3d import Conv3d, LazyConv3d
 from .device import conv3d_backend, npu_available
 
-__all__ = ["Conv3d", "conv3d_backend", "functional", "npu_available"]
+__all__ = ["Conv3d", "LazyConv3d", "conv3d_backend", "npu_available"]

@@ -1,20 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conv3d: torch.nn.Conv3d with the convolution of this package where it is the better one."""
+"""Conv3d as a module."""
 
 import torch
+from torch import nn
+from torch._compile import _disable_dynamo
+from torch.overrides import handle_torch_function, has_torch_function_variadic
 
-from .device import module_backend
-from .functional import _conv3d
+from . import device
+from .functional import convolve_by, is_observed, ready
 
 
-class Conv3d(torch.nn.Conv3d):
-    """3-D convolution layer: arguments, parameters, initialisation, state_dict and errors of torch.nn.Conv3d.
+class Conv3d(nn.Conv3d):
+    """A torch.nn.Conv3d: the same arguments, parameters, initialisation, state_dict and repr, and an instance of it.
 
-    Input (n, ci, d, h, w) or (ci, d, h, w); output accordingly. The backend is chosen for each call by the input's
-    device and dtype (device.module_backend): NPU tensors take the composite steps, float32 and float64 CPU tensors the
-    C core, all others the native operator. OGP_CONV3D=auto|native|composite|c forces one."""
+    input (N, CI, D, H, W) or (CI, D, H, W) -> (N, CO, OD, OH, OW) or (CO, OD, OH, OW), differentiable any number of
+    times. Where it runs is the rule of the `device` module: the C core for float32 and float64 on the CPU, torch
+    operators in bounded steps on an NPU, torch.nn.functional.conv3d for the rest.
+
+    precision, keyword only: as in functional.conv3d.
+
+    Errors: those of nn.Conv3d, in classes and occasion; ValueError for an unknown precision, when called.
+    """
+
+    precision = None
+
+    def __init__(self, *args, precision=None, **kwargs):
+        super().__init__(*args, **kwargs)
+        if precision is not None:
+            self.precision = precision
 
     def _conv_forward(self, input, weight, bias):
-        if module_backend(input.device.type, input.dtype) == "native":
-            return super()._conv_forward(input, weight, bias)
-        return _conv3d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups, self.padding_mode)
+        if has_torch_function_variadic(input, weight, bias):
+            return handle_torch_function(
+                Conv3d._conv_forward, (input, weight, bias), self, input, weight, bias
+            )
+        if torch.compiler.is_compiling():
+            return _outside_graph(self, input, weight, bias)
+        return _eager(self, input, weight, bias)
+
+    def extra_repr(self):
+        text = super().extra_repr()
+        return text if self.precision is None else f"{text}, precision={self.precision!r}"
+
+
+def _eager(conv, input, weight, bias):
+    x, w, b = ready(input, weight, bias)
+    backend = device.module_backend(x.device.type, x.dtype)
+    if backend == "native" or is_observed(x, w, b):
+        return nn.Conv3d._conv_forward(conv, x, w, b)
+    return convolve_by(
+        backend, x, w, b, conv.stride, conv.padding, conv.dilation, conv.groups, conv.padding_mode, conv.precision
+    )
+
+
+_outside_graph = _disable_dynamo(_eager)
+
+
+class LazyConv3d(nn.LazyConv3d):
+    """A torch.nn.LazyConv3d that becomes a Conv3d of this package when it first sees an input."""
+
+    cls_to_become = Conv3d

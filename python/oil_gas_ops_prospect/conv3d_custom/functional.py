@@ -1,213 +1,145 @@
 # SPDX-License-Identifier: Apache-2.0
-"""conv3d whose backward runs in bounded steps: grad input, grad weight and grad bias each on their own."""
+"""conv3d as a function."""
 
 import torch
-from torch import Tensor
-from torch.autograd import Function, forward_ad
-from torch.nn import Parameter
+import torch._C as _C
+import torch.autograd.forward_ad as forward_ad
+import torch.nn.functional as F
+from torch._compile import _disable_dynamo
+from torch.overrides import handle_torch_function, has_torch_function_variadic
 
-from . import composite
-from ._geometry import geometry as make_geometry
-from .device import CORE_AVAILABLE, steps_backend
+from . import composite, core, device, empty
+from .autograd import convolve
+from .problem import hashable, is_channels_last, problem_of
 
-if CORE_AVAILABLE:
-    from . import _steps as core
-
-__all__ = ["conv3d"]
-
-_grad_enabled = torch.is_grad_enabled
-_autocast_enabled = torch.is_autocast_enabled
-_is_compiling = torch.compiler.is_compiling
-_tracing_state = torch._C._get_tracing_state
-_func_level = getattr(torch._C._functorch, "peek_interpreter_stack", lambda: None)
-_will_execute = getattr(torch._C, "_will_engine_execute_node", None)
-_PLAIN = (Tensor, Parameter)
-
-
-# ---- autograd ----
-
-def _is_wanted(ctx, argument):
-    """Whether the gradient of a tensor argument will be used. needs_input_grad alone is True for every argument that
-    requires grad, also under autograd.grad(y, x); the engine knows better. It raises for a leaf that it captures."""
-    if not ctx.needs_input_grad[argument]:
-        return False
-    if _will_execute is None:
-        return True
-    node = ctx.next_functions[argument][0]
-    try:
-        return node is not None and _will_execute(node)
-    except RuntimeError:
-        return True
-
-
-def _is_last(t):
-    return t.dim() == 5 and not t.is_contiguous() and t.is_contiguous(memory_format=torch.channels_last_3d)
-
-
-class _Conv3dFunction(Function):
-    """y = conv3d(x, w) + b. Saves x only where w needs a gradient, and w only where x does."""
-
-    @staticmethod
-    def forward(ctx, x, w, b, geometry, steps):
-        ctx.set_materialize_grads(False)
-        needs_x, needs_w = ctx.needs_input_grad[:2]
-        ctx.save_for_backward(x if needs_w else None, w if needs_x else None)
-        ctx.call = (tuple(x.shape), tuple(w.shape), _is_last(x), _is_last(w), geometry, steps)
-        return steps.forward(x, w, b, geometry)
-
-    @staticmethod
-    def backward(ctx, gy):
-        if gy is None:
-            return None, None, None, None, None
-        x, w = ctx.saved_tensors
-        needs = ctx.needs_input_grad
-        if needs[0] + needs[1] + needs[2] == 1:
-            wanted = tuple(needs[:3])
-        else:
-            wanted = tuple(needs[k] and _is_wanted(ctx, k) for k in range(3))
-        if _grad_enabled():
-            gx, gw, gb = _Conv3dBackward.apply(gy, x if wanted[1] else None, w if wanted[0] else None, wanted, ctx.call)
-        else:
-            gx, gw, gb = _gradients(gy, x, w, wanted, ctx.call)
-        return gx, gw, gb, None, None
-
-
-def _gradients(gy, x, w, wanted, call):
-    """(gx, gw, gb), None for those not wanted."""
-    x_shape, w_shape, x_last, w_last, geometry, steps = call
-    want_x, want_w, want_b = wanted
-    gx = gw = gb = None
-    if want_x:
-        gx = steps.grad_input(gy, x_shape, w, geometry, x_last)
-    if want_w:
-        gw, gb = steps.grad_weight(x, gy, w_shape, geometry, w_last, want_b)
-    elif want_b:
-        gb = steps.grad_bias(gy, x_shape, w_shape, geometry)
-    return gx, gw, gb
-
-
-class _Conv3dBackward(Function):
-    """The three gradients as a differentiable function of gy, x and w. The map is bilinear in x and w, so its own
-    backward is made of the same passes:
-
-        ggy = C(ggx, w) + C(x, ggw) + ggb,    g2x = C'(gy, ggw),    g2w = reduce(ggx, gy)
-    """
-
-    @staticmethod
-    def forward(ctx, gy, x, w, wanted, call):
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(gy, x, w)
-        ctx.call = call
-        return _gradients(gy, x, w, wanted, call)
-
-    @staticmethod
-    def backward(ctx, ggx, ggw, ggb):
-        gy, x, w = ctx.saved_tensors
-        geometry, steps = ctx.call[4:]
-        needs_gy, needs_x, needs_w = ctx.needs_input_grad[:3]
-        ggy = g2x = g2w = None
-        if needs_gy:
-            if ggx is not None:
-                ggy = _Conv3dFunction.apply(ggx, w, ggb, geometry, steps)
-            if ggw is not None:
-                bias = ggb if ggy is None else None
-                part = _Conv3dFunction.apply(x, ggw, bias, geometry, steps)
-                ggy = part if ggy is None else ggy + part
-            if ggy is None and ggb is not None:
-                ggy = ggb.reshape(1, -1, 1, 1, 1).expand(gy.shape)
-        if needs_x and ggw is not None:
-            g2x = _Conv3dBackward.apply(gy, None, ggw, (True, False, False), ctx.call)[0]
-        if needs_w and ggx is not None:
-            g2w = _Conv3dBackward.apply(gy, ggx, None, (False, True, False), ctx.call)[1]
-        return ggy, g2x, g2w, None, None
-
-
-# ---- arguments ----
-
-def _check(x, w, b):
-    if w.dim() != 5:
-        raise RuntimeError(f"conv3d(): weight: expected 5 dimensions (co, ci/groups, kd, kh, kw), got shape "
-                           f"{list(w.shape)}")
-    if x.dim() not in (4, 5):
-        raise RuntimeError(f"conv3d(): input: expected 5 dimensions (n, ci, d, h, w), or 4 without a batch, got shape "
-                           f"{list(x.shape)}")
-    if x.dtype != w.dtype:
-        raise RuntimeError(f"conv3d(): input and weight: expected the same dtype, got {x.dtype} and {w.dtype}")
-    if x.device != w.device:
-        raise RuntimeError(f"conv3d(): input and weight: expected the same device, got {x.device} and {w.device}")
-    if b is not None:
-        if b.dim() != 1 or b.size(0) != w.size(0):
-            raise RuntimeError(f"conv3d(): bias: expected shape [{w.size(0)}], got {list(b.shape)}")
-        if b.dtype != x.dtype:
-            raise RuntimeError(f"conv3d(): input and bias: expected the same dtype, got {x.dtype} and {b.dtype}")
-        if b.device != x.device:
-            raise RuntimeError(f"conv3d(): input and bias: expected the same device, got {x.device} and {b.device}")
-
-
-def _autocast(tensors, device_type):
-    """The tensors in the autocast dtype of their device, as torch casts the arguments of its own convolutions."""
-    dtype = torch.get_autocast_dtype(device_type)
-    return tuple(t.to(dtype) if t is not None and t.is_floating_point() and t.dtype != torch.float64 else t
-                 for t in tensors)
-
-
-def _conv3d(x, w, b, stride, padding, dilation, groups, padding_mode="zeros", precision=None):
-    """conv3d with a padding mode: the padding is part of the convolution, no padded copy is made or saved on the C
-    core. Shapes, dtypes and errors as in `conv3d`; padding_mode as in torch.nn.Conv3d."""
-    if _autocast_enabled(x.device.type):
-        x, w, b = _autocast((x, w, b), x.device.type)
-    _check(x, w, b)
-    geometry = make_geometry(stride, padding, dilation, groups, w.shape[2:], padding_mode, precision)
-    if x.dim() == 4:
-        return _dispatch(x.unsqueeze(0), w, b, geometry).squeeze(0)
-    return _dispatch(x, w, b, geometry)
-
-
-def _dispatch(x, w, b, geometry):
-    if geometry[5] == 1 or geometry[5] == 3:
-        _check_padding(x, geometry)
-    if _is_compiling() or _tracing_state() is not None:
-        return composite.forward(x, w, b, geometry)
-    steps = composite
-    if steps_backend(x.device.type, x.dtype) == "c" and type(x) in _PLAIN and type(w) in _PLAIN and core.supports(x):
-        steps = core
-    needs_grad = _grad_enabled() and (x.requires_grad or w.requires_grad or (b is not None and b.requires_grad))
-    if needs_grad or forward_ad._current_level >= 0 or _func_level() is not None:
-        return _Conv3dFunction.apply(x, w, b, geometry, steps)
-    return steps.forward(x, w, b, geometry)
-
-
-def _check_padding(x, geometry):
-    """Reflect reads each element at most once per side, circular wraps at most once: as torch's own pad."""
-    mode, most_off = ("reflect", 1) if geometry[5] == 1 else ("circular", 0)
-    for axis, i, p, q in zip(("depth", "height", "width"), x.shape[2:], geometry[1], geometry[2]):
-        if max(p, q) > i - most_off:
-            raise RuntimeError(f"conv3d(): padding: {mode} needs at most {i - most_off} on the {axis} axis of extent "
-                               f"{i}, got {p} and {q}")
+_no_dispatch = torch.Tensor.__torch_dispatch__
 
 
 def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, precision=None):
-    """3-D convolution, as torch.nn.functional.conv3d, with forward and backward of this package.
+    """3-D convolution (cross-correlation) with a custom forward and backward, both bounded in memory.
 
-    float32 and float64 CPU tensors run on the C core, in scratch memory bounded beforehand; everything else runs in
-    bounded steps of torch operators (composite.py). First and second derivatives are exact.
+    Takes what torch.nn.functional.conv3d takes, and gives the same up to rounding, derivatives of any order included.
 
-    Args:
-        input: (n, ci, d, h, w), or (ci, d, h, w) without a batch; any strides.
-        weight: (co, ci / groups, kd, kh, kw); any strides.
-        bias: (co,) or None.
-        stride, dilation: an int or three (depth, height, width), at least 1.
-        padding: an int or three, at least 0; "valid" (none); or "same" (stride 1; the odd one at the end).
-        groups: divides ci and co.
-        precision: None or "auto", "normwise", "elementwise": how the C core may trade errors for speed.
+    input      (N, CI, D, H, W) or (CI, D, H, W), any strides
+    weight     (CO, CI / groups, KD, KH, KW), any strides
+    bias       (CO,) or None
+    stride, dilation   int or three ints (depth, height, width)
+    padding    int, three ints, 'valid' or 'same' (stride 1; where the total is odd, the extra one is at the end)
+    groups     int
+    precision  how far the C core may trade rounding error for speed: 'auto' (None) keeps every digit that quiet zones
+               beside loud ones need, 'normwise' bounds the error by the norm of the whole window, 'elementwise' bounds
+               it for each output. Has no effect elsewhere.
 
-    Returns:
-        (n, co, od, oh, ow) with o = (i + 2*padding - dilation*(k - 1) - 1) // stride + 1, in channels_last_3d where
-        input or weight is.
+    Returns (N, CO, OD, OH, OW), or without N; channels_last_3d if input or weight is, else contiguous.
 
-    Raises:
-        RuntimeError: shapes, dtypes, devices or values that do not fit together; the message names the argument.
-        TypeError: arguments of another type.
-        ValueError: an unknown precision.
+    float32 and float64 on the CPU run on the C core, with the same bits for any number of threads; every other dtype
+    and device on torch operators in bounded steps. `device.conv3d_backend` and OGP_CONV3D force one.
+
+    Where torch itself looks inside (forward-mode AD, torch.func, tracing, dispatch modes) torch's operators are what it
+    sees, and differentiates; torch.compile breaks its graph here.
+
+    No input channels: the sum over them is zero, the output is the bias. An empty batch gives zero gradients.
+
+    Errors: RuntimeError for shapes, values, dtypes and devices that do not fit; TypeError for arguments of another
+    type; ValueError for an unknown precision; NotImplementedError for bool tensors.
     """
-    return _conv3d(input, weight, bias, stride, padding, dilation, groups, "zeros", precision)
+    if has_torch_function_variadic(input, weight, bias):
+        return handle_torch_function(
+            conv3d, (input, weight, bias), input, weight, bias, stride, padding, dilation, groups, precision=precision
+        )
+    if torch.compiler.is_compiling():
+        return _outside_graph(input, weight, bias, stride, padding, dilation, groups, precision)
+    return _eager(input, weight, bias, stride, padding, dilation, groups, precision)
+
+
+def _eager(input, weight, bias, stride, padding, dilation, groups, precision):
+    x, w, b = ready(input, weight, bias)
+    backend = device.function_backend(x.device.type, x.dtype)
+    if backend == "native" or is_observed(x, w, b):
+        return F.conv3d(x, w, b, stride, padding, dilation, groups)
+    return convolve_by(backend, x, w, b, stride, padding, dilation, groups, "zeros", precision)
+
+
+_outside_graph = _disable_dynamo(_eager)
+
+
+# ---- what the function and the module share ----
+
+
+def ready(x, w, b):
+    """The tensors, cast as autocast says, that convolve_by takes. Errors: TypeError, RuntimeError."""
+    try:
+        if _C._is_any_autocast_enabled() and torch.is_autocast_enabled(x.device.type):
+            x, w, b = _autocast(x, w, b)
+        fits = x.dtype == w.dtype and x.is_cpu == w.is_cpu
+        if fits and (b is None or (b.dtype == x.dtype and b.is_cpu == x.is_cpu)):
+            return x, w, b
+    except AttributeError:
+        pass
+    raise _misfit(x, w, b)
+
+
+def _autocast(x, w, b):
+    dtype = torch.get_autocast_dtype(x.device.type)
+    return [
+        t.to(dtype) if t is not None and t.is_floating_point() and t.dtype != torch.float64 else t for t in (x, w, b)
+    ]
+
+
+def _misfit(x, w, b):
+    for name, t in (("input", x), ("weight", w), ("bias", b)):
+        if not isinstance(t, torch.Tensor) and not (name == "bias" and t is None):
+            return TypeError(f"conv3d(): argument '{name}': expected a Tensor, got {type(t).__name__}")
+    name, t = ("bias", b) if w.dtype == x.dtype and w.is_cpu == x.is_cpu else ("weight", w)
+    if t.dtype != x.dtype:
+        return RuntimeError(f"Input type ({x.dtype}) and {name} type ({t.dtype}) should be the same")
+    return RuntimeError(
+        f"Expected all tensors to be on the same device, but input is on {x.device} and {name} on {t.device}"
+    )
+
+
+def is_observed(x, w, b):
+    """Whether torch follows the operators of this call by other means than the autograd graph, so that a pass it cannot
+    see would be wrong: functorch transforms, dual tensors, tracing, dispatch modes, tensors without memory of their
+    own."""
+    return (
+        _C._are_functorch_transforms_active()
+        or forward_ad._current_level >= 0
+        or _C._len_torch_dispatch_stack() > 0
+        or _C._get_tracing_state() is not None
+        or x.__torch_dispatch__ is not _no_dispatch
+        or w.__torch_dispatch__ is not _no_dispatch
+        or (b is not None and b.__torch_dispatch__ is not _no_dispatch)
+    )
+
+
+def _passes(backend, problem, x):
+    if backend == "c" and not (x.is_cpu and core.takes(x.dtype)):
+        raise RuntimeError(
+            f"conv3d backend 'c': expected CPU tensors of float32 or float64 and a C core that loads, got {x.dtype} on "
+            f"{x.device}"
+        )
+    if problem.is_empty:
+        return empty
+    return core if backend == "c" else composite
+
+
+def convolve_by(backend, x, w, b, stride, padding, dilation, groups, padding_mode, precision):
+    """conv3d on backend 'c' or 'composite', with a padding mode."""
+    if x.dim() == 4:
+        y = convolve_by(backend, x[None], w, b, stride, padding, dilation, groups, padding_mode, precision)
+        return y.squeeze(0)
+    problem = problem_of(
+        hashable("stride", stride),
+        hashable("padding", padding),
+        hashable("dilation", dilation),
+        hashable("groups", groups),
+        padding_mode,
+        precision,
+        x.shape,
+        w.shape,
+        None if b is None else b.shape,
+        is_channels_last(x),
+        is_channels_last(w),
+    )
+    return convolve(_passes(backend, problem, x), problem, x, w, b)

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A convolution as a value: its arguments, checked once and completed, as every pass needs them."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import index
+
+import torch
+
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+PRECISIONS = ("auto", "normwise", "elementwise")
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Triples are (depth, height, width). Shapes have five axes. `geometry` is the same as the extension reads it."""
+
+    stride: tuple[int, int, int]
+    pad_lo: tuple[int, int, int]
+    pad_hi: tuple[int, int, int]
+    dilation: tuple[int, int, int]
+    groups: int
+    padding_mode: str
+    x_shape: torch.Size
+    w_shape: torch.Size
+    y_shape: torch.Size
+    x_format: torch.memory_format
+    w_format: torch.memory_format
+    y_format: torch.memory_format
+    geometry: tuple
+
+    @property
+    def is_empty(self):
+        """Nothing to multiply: no batch, or no input channels. y is then the bias."""
+        return self.x_shape[0] == 0 or self.x_shape[1] == 0
+
+
+def hashable(name, value):
+    """An int, a str, or a tuple of ints, from what the caller passed as `name`. TypeError for anything else."""
+    if type(value) is int or type(value) is str:
+        return value
+    try:
+        if isinstance(value, (list, tuple)):
+            return tuple(map(index, value))
+        if not isinstance(value, bool):
+            return index(value)
+    except TypeError:
+        pass
+    raise TypeError(f"conv3d(): argument '{name}': expected an int or ints, got {value!r}")
+
+
+def _triple(name, value):
+    if isinstance(value, int):
+        return (value,) * 3
+    if len(value) == 1:
+        return value * 3
+    if len(value) != 3:
+        raise RuntimeError(
+            f"expected {name} to be a single integer value or a list of 3 values to match the convolution "
+            f"dimensions, but got {name}={list(value)}"
+        )
+    return value
+
+
+def _padding(padding, stride, dilation, kernel):
+    """Low and high padding of each axis. 'same' puts the odd one at the end."""
+    if padding == "valid":
+        return (0, 0, 0), (0, 0, 0)
+    if padding == "same":
+        if stride != (1, 1, 1):
+            raise RuntimeError(f"padding='same' is not supported for strided convolutions, got stride={list(stride)}")
+        total = [l * (k - 1) for l, k in zip(dilation, kernel)]
+        return tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
+    if isinstance(padding, str):
+        raise RuntimeError(f"Invalid padding string: expected 'same' or 'valid', got {padding!r}")
+    triple = _triple("padding", padding)
+    if min(triple) < 0:
+        raise RuntimeError(f"negative padding is not supported, got padding={list(triple)}")
+    return triple, triple
+
+
+def _check_channels(groups, x_shape, w_shape, b_shape):
+    if groups <= 0:
+        raise RuntimeError(f"non-positive groups is not supported, got groups={groups}")
+    if len(w_shape) != 5:
+        raise RuntimeError(
+            f"Expected {len(w_shape)}-dimensional input for {len(w_shape)}-dimensional weight {list(w_shape)}, but got "
+            f"{len(x_shape)}-dimensional input of size {list(x_shape)} instead; conv3d takes 5-dimensional weights"
+        )
+    co = w_shape[0]
+    if co < groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size "
+            f"{list(w_shape)} instead"
+        )
+    if co % groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size "
+            f"{list(w_shape)} instead"
+        )
+    if x_shape[1] != w_shape[1] * groups:
+        raise RuntimeError(
+            f"Given groups={groups}, weight of size {list(w_shape)}, expected input{list(x_shape)} to have "
+            f"{w_shape[1] * groups} channels, but got {x_shape[1]} channels instead"
+        )
+    if b_shape is not None and b_shape != (co,):
+        raise RuntimeError(
+            f"Given weight of size {list(w_shape)}, expected bias to be 1-dimensional with {co} elements, but got bias "
+            f"of size {list(b_shape)} instead"
+        )
+
+
+def _check_padding_fits(mode, spatial, lo, hi):
+    if mode == "reflect":
+        for axis, i, p in zip(("depth", "height", "width"), spatial, map(max, lo, hi)):
+            if p >= i:
+                raise RuntimeError(
+                    f"padding_mode='reflect': expected padding of the {axis} axis to be less than its size {i}, got {p}"
+                )
+
+
+def _extents(spatial, kernel, stride, lo, hi, dilation):
+    """Output extents. RuntimeError where a window does not fit, or a size does not fit 64 bits."""
+    if min(kernel) <= 0:
+        raise RuntimeError(f"kernel size should be greater than zero, but got: {list(kernel)}")
+    if min(spatial) <= 0:
+        raise RuntimeError(f"expected input with spatial sizes greater than zero, but got {list(spatial)}")
+    padded = [i + p + q for i, p, q in zip(spatial, lo, hi)]
+    window = [l * (k - 1) + 1 for l, k in zip(dilation, kernel)]
+    if max(padded + window) > _INT64_MAX // 4 or max(stride) > _INT64_MAX:
+        raise RuntimeError(
+            f"expected padded input, kernel and stride to fit 64 bits, but got padded input {padded}, dilated kernel "
+            f"{window}, stride {list(stride)}"
+        )
+    if any(w > p for w, p in zip(window, padded)):
+        raise RuntimeError(
+            f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). Kernel size: "
+            f"({' x '.join(map(str, window))}). Kernel size can't be greater than actual input size"
+        )
+    return tuple((p - w) // s + 1 for p, w, s in zip(padded, window, stride))
+
+
+@lru_cache(maxsize=4096)
+def problem_of(stride, padding, dilation, groups, padding_mode, precision, x_shape, w_shape, b_shape, x_last, w_last):
+    """The Problem of these (hashable) arguments. x_last, w_last: the tensor is laid out channels_last_3d.
+
+    Errors, as torch raises them: RuntimeError for values and shapes; ValueError for an unknown mode or precision."""
+    if padding_mode not in PADDING_MODES:
+        raise ValueError(f"padding_mode must be one of {PADDING_MODES}, but got {padding_mode!r}")
+    if precision is not None and precision not in PRECISIONS:
+        raise ValueError(f"precision must be None or one of {PRECISIONS}, but got {precision!r}")
+    if len(x_shape) != 5:
+        raise RuntimeError(
+            f"Expected 4D (unbatched) or 5D (batched) input to conv3d, but got input of size: {list(x_shape)}"
+        )
+    _check_channels(groups, x_shape, w_shape, b_shape)
+    stride = _triple("stride", stride)
+    if min(stride) <= 0:
+        raise RuntimeError(f"non-positive stride is not supported, got stride={list(stride)}")
+    dilation = _triple("dilation", dilation)
+    if min(dilation) <= 0:
+        raise RuntimeError(f"dilation should be greater than zero, got dilation={list(dilation)}")
+    spatial, kernel = tuple(x_shape[2:]), tuple(w_shape[2:])
+    lo, hi = _padding(padding, stride, dilation, kernel)
+    extents = _extents(spatial, kernel, stride, lo, hi, dilation)
+    _check_padding_fits(padding_mode, spatial, lo, hi)
+    layout = {True: torch.channels_last_3d, False: torch.contiguous_format}
+    codes = (PADDING_MODES.index(padding_mode), PRECISIONS.index(precision or "auto"))
+    return Problem(
+        stride=stride,
+        pad_lo=lo,
+        pad_hi=hi,
+        dilation=dilation,
+        groups=groups,
+        padding_mode=padding_mode,
+        x_shape=torch.Size(x_shape),
+        w_shape=torch.Size(w_shape),
+        y_shape=torch.Size((x_shape[0], w_shape[0], *extents)),
+        x_format=layout[x_last],
+        w_format=layout[w_last],
+        y_format=layout[x_last or w_last],
+        geometry=(stride, lo, hi, dilation, groups, *codes),
+    )
+
+
+def is_channels_last(t):
+    """Whether the strides of a tensor say channels_last_3d, judged by the axes longer than 1 alone: a tensor that could
+    be read either way is not."""
+    if t.is_contiguous():
+        return False
+    shape, stride = t.shape, t.stride()
+    if len(shape) != 5 or shape[1] == 1:
+        return False
+    least = 1
+    for axis in (1, 4, 3, 2, 0):
+        if shape[axis] > 1:
+            if stride[axis] < least:
+                return False
+            least = stride[axis] * shape[axis]
+    return True

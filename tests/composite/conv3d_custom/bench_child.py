@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A child process that runs the passes of one side, so that a crash, a hang or a hunger for memory stays contained."""
+
+import multiprocessing
+import signal
+
+import torch
+from bench_passes import Passes, resident
+
+
+class Crash(Exception):
+    """Why the child gave no answer: 'timeout', 'out of memory', or the text of the error."""
+
+
+def _limit_memory(limit):
+    try:
+        import resource
+
+        most = resident("VmSize") + limit
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    except (ImportError, ValueError, OSError, KeyError):
+        pass
+
+
+def _reason(error):
+    text = str(error)
+    if isinstance(error, MemoryError) or "allocate memory" in text or "out of memory" in text.lower():
+        return "out of memory"
+    return text.strip().splitlines()[0][:120] if text.strip() else type(error).__name__
+
+
+def _serve(connection, kind, backend, device, limit):
+    if limit:
+        _limit_memory(limit)
+    passes = None
+    while True:
+        command, *args = connection.recv()
+        try:
+            if command == "build":
+                pattern, threads = args
+                torch.set_num_threads(threads)
+                passes = None
+                passes = Passes(pattern, kind, backend, device)
+                answer = None
+            elif command == "threads":
+                answer = torch.set_num_threads(*args)
+            else:
+                answer = passes.run(*args)
+            connection.send(("ok", answer))
+        except Exception as error:
+            connection.send(("error", _reason(error)))
+
+
+class Child:
+    """One side, 'ours' or 'native'. Starts when first needed and again after a crash; the pattern is then rebuilt."""
+
+    def __init__(self, kind, backend="auto", device="cpu", memory_limit=0):
+        self._args = (kind, backend, device, memory_limit)
+        self._process = None
+        self._built = None
+
+    def _start(self):
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, *self._args), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def _ask(self, command, timeout):
+        try:
+            self._connection.send(command)
+            if not self._connection.poll(timeout):
+                self.stop()
+                raise Crash("timeout")
+            status, answer = self._connection.recv()
+        except (EOFError, ConnectionError):
+            self._process.join()
+            code = self._process.exitcode
+            self._process = None
+            raise Crash(signal.Signals(-code).name if code < 0 else f"exit code {code}") from None
+        if status == "error":
+            raise Crash(answer)
+        return answer
+
+    def build(self, pattern, threads):
+        """Makes the tensors of a pattern. Crash where even that fails."""
+        self._built = (pattern, threads)
+        if self._process is None:
+            self._start()
+        self._ask(("build", pattern, threads), None)
+
+    def threads(self, count):
+        self._ask(("threads", count), None)
+
+    def run(self, name, calls=1, timeout=None):
+        """(seconds, bytes) as Passes.run gives them. Errors: Crash; another run may follow it."""
+        if self._process is None:
+            self.build(*self._built)
+        return self._ask(("run", name, calls), timeout)
+
+    def stop(self):
+        """Ends the process. Tensors go with it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._process = None

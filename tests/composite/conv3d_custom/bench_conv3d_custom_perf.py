@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Benchmark of conv3d_custom against native: speed (default) or precision, on the eleven call patterns.
+
+  python3 bench_conv3d_custom_perf.py                              all passes of all patterns, full size
+  python3 bench_conv3d_custom_perf.py --pattern train04 --scale 0.25
+  python3 bench_conv3d_custom_perf.py --scaling --pattern train04,train05
+  python3 bench_conv3d_custom_perf.py --mode precision
+"""
+
+import argparse
+import os
+import sys
+
+import bench_extras
+import bench_machine
+import bench_perf
+import bench_precision
+import bench_report
+import bench_training
+import torch
+from patterns import PATTERNS
+
+from oil_gas_ops_prospect.conv3d_custom import npu_available
+
+
+def _positive(kind):
+    def parse(text):
+        value = kind(text)
+        if value <= 0:
+            raise argparse.ArgumentTypeError(f"expected a number above 0, got {text}")
+        return value
+
+    return parse
+
+
+def _memory_gib():
+    """Half of what is there."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**31
+
+
+def _options(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--mode", choices=("perf", "precision"), default="perf")
+    add("--scaling", action="store_true", help="perf: 1 thread and all threads, beside the pure FMA loop")
+    add("--pattern", metavar="NAME[,NAME]", help="only these; the beginning of a name is enough")
+    add("--scale", type=_positive(float), default=1.0, help="shrinks depth and height by this factor")
+    add("--threads", type=_positive(int), default=torch.get_num_threads())
+    add("--repeats", type=_positive(int), default=5, help="at most; slow passes are run less often")
+    add("--device", default="npu" if npu_available() else "cpu")
+    add("--backend", choices=("auto", "c", "composite"), default="auto", help="what ours runs on")
+    add("--no-native", dest="native", action="store_false", help="ours alone")
+    add("--native-timeout", type=_positive(float), default=30.0, metavar="SECONDS", help="of one native call")
+    add("--native-memory", type=_positive(float), default=_memory_gib(), metavar="GIB", help="that native may take")
+    add("--json", metavar="FILE")
+    add("--csv", metavar="FILE")
+    add("--plot", metavar="FILE", help="perf: PNG bar chart; needs matplotlib")
+    options = parser.parse_args(arguments)
+    options.patterns = _chosen(parser, options.pattern, options.scale)
+    return options
+
+
+def _chosen(parser, names, scale):
+    if names is None:
+        chosen = PATTERNS
+    else:
+        for name in names.split(","):
+            if not any(pattern.name.startswith(name) for pattern in PATTERNS):
+                parser.error(f"--pattern: expected one of {', '.join(p.name for p in PATTERNS)}, got {name!r}")
+        chosen = [pattern for pattern in PATTERNS if pattern.name.startswith(tuple(names.split(",")))]
+    return [pattern.scaled(scale) for pattern in chosen]
+
+
+class _Progress:
+    """What runs now, on standard error: rewritten in place on a terminal, else a line each."""
+
+    def __init__(self):
+        self._tty = sys.stderr.isatty()
+
+    def __call__(self, text):
+        print(f"\r\x1b[K{text}" if self._tty else text, end="" if self._tty else "\n", file=sys.stderr, flush=True)
+
+    def clear(self):
+        if self._tty:
+            self("")
+
+
+def _show(progress, text):
+    progress.clear()
+    print(text, flush=True)
+
+
+def _perf(options, machine, fma, progress):
+    _show(progress, bench_report.columns())
+    rows = []
+    for row in bench_perf.measure(options.patterns, options, machine, progress):
+        _show(progress, bench_report.line(row))
+        rows.append(row)
+    progress("small calls")
+    small = bench_extras.small_calls(options)
+    after = bench_extras.after_operator(options.patterns[-1], options)
+    _show(progress, bench_report.extras(small, after))
+    if options.plot:
+        bench_report.plot(options.plot, rows, machine)
+    return {"rows": rows, "small_calls": small, "after_operator": after}
+
+
+def _scaling(options, machine, fma, progress):
+    rows = []
+    for row in bench_extras.scaling(options.patterns, options, fma, progress):
+        _show(progress, bench_report.scaling_line(row, options.threads))
+        rows.append(row)
+    return {"rows": rows}
+
+
+def _precision(options, machine, fma, progress):
+    _show(progress, bench_precision.columns())
+    rows = []
+    for row in bench_precision.measure(options.patterns, options, progress):
+        _show(progress, bench_precision.line(row))
+        rows.append(row)
+    progress("training")
+    training = bench_training.train(options)
+    _show(progress, bench_training.text(training))
+    return {"rows": rows, "training": training}
+
+
+def main(arguments=None):
+    """Exit status 1 where precision fails."""
+    options = _options(arguments)
+    torch.set_num_threads(options.threads)
+    progress = _Progress()
+    progress("FMA peak and copy bandwidth")
+    fma = bench_machine.FmaPeak(bench_machine.isa_in_use())
+    machine = bench_machine.describe(options.threads, options.device, fma)
+    _show(progress, bench_report.header(machine))
+    run = _precision if options.mode == "precision" else _scaling if options.scaling else _perf
+    result = {"mode": options.mode, "scale": options.scale, "machine": machine, **run(options, machine, fma, progress)}
+    if options.json:
+        bench_report.write_json(options.json, result)
+    if options.csv:
+        bench_report.write_csv(options.csv, result["rows"])
+    judged = [*result["rows"], result.get("training", {})]
+    return int(any(row.get("verdict") == "FAIL" for row in judged))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The passes of one pattern as timed calls, on tensors built once, by ours or by native."""
+
+import contextlib
+import resource
+import time
+
+import torch
+from torch import nn
+
+from oil_gas_ops_prospect.conv3d_custom import Conv3d, conv3d_backend
+
+PASSES = ("forward", "grad_input", "grad_weight", "forward_backward")
+
+
+def layer(pattern, kind):
+    """The module of a pattern. kind: 'ours' or 'native'."""
+    cls = {"ours": Conv3d, "native": nn.Conv3d}[kind]
+    return cls(
+        pattern.cin,
+        pattern.cout,
+        pattern.kernel,
+        pattern.stride,
+        pattern.padding,
+        pattern.dilation,
+        pattern.groups,
+        padding_mode=pattern.padding_mode,
+    )
+
+
+def synchronise(device):
+    if device != "cpu":
+        torch.accelerator.synchronize()
+
+
+def reset_peak():
+    """Lets the kernel forget this process's highest resident size, where it can."""
+    with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+
+
+def resident(field):
+    """Bytes of VmRSS (now) or VmHWM (highest) of this process."""
+    try:
+        with open("/proc/self/status") as file:
+            lines = dict(line.split(":", 1) for line in file)
+        return int(lines[field].split()[0]) * 1024
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+class Passes:
+    """Tensors of a pattern and its passes. Same seed, same values on every side."""
+
+    def __init__(self, pattern, kind, backend, device):
+        torch.manual_seed(0)
+        self.device = device
+        self.backend = backend
+        self.conv = layer(pattern, kind).to(device)
+        self.x = torch.randn(pattern.x_shape, device=device, requires_grad=True)
+        self.gy = torch.randn(pattern.y_shape, device=device)
+        self.y = None
+
+    def _graph(self):
+        if self.y is None:
+            self.y = self.conv(self.x)
+        return self.y
+
+    def _calls(self, name):
+        conv, x = self.conv, self.x
+        if name == "forward":
+            return lambda: self._without_grad(conv, x)
+        if name == "after_operator":
+            return lambda: self._without_grad(conv, x.mul(1.0))
+        if name == "operator":
+            return lambda: self._without_grad(torch.mul, x, 1.0)
+        if name == "forward_backward":
+            return lambda: torch.autograd.grad(conv(x), [x, conv.weight, conv.bias], self.gy)
+        wanted = {"grad_input": x, "grad_weight": conv.weight}[name]
+        y = self._graph()
+        return lambda: torch.autograd.grad(y, wanted, self.gy, retain_graph=True)
+
+    @staticmethod
+    def _without_grad(function, *args):
+        with torch.no_grad():
+            return function(*args)
+
+    def run(self, name, calls=1):
+        """(seconds of one call, bytes by which the process grew at its highest). `calls` calls are timed together."""
+        with conv3d_backend(self.backend):
+            call = self._calls(name)
+            reset_peak()
+            before = resident("VmRSS")
+            synchronise(self.device)
+            start = time.perf_counter()
+            for _ in range(calls):
+                result = call()
+            synchronise(self.device)
+            seconds = (time.perf_counter() - start) / calls
+            del result
+        return seconds, max(0, resident("VmHWM") - before)

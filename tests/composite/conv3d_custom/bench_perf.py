@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Perf mode: every pass of every pattern, ours and native in turn, each in a process of its own."""
+
+import statistics
+from dataclasses import replace
+
+import torch
+from bench_child import Child, Crash
+from bench_passes import PASSES, layer
+
+from oil_gas_ops_prospect import _core
+from oil_gas_ops_prospect.conv3d_custom import conv3d_backend
+
+_MODES = ("zeros", "reflect", "replicate", "circular")
+_PARTS = {"forward_backward": ("forward", "grad_input", "grad_weight")}
+BUDGET = 4.0  # seconds that repeats of one pass may take on one side, beyond the first
+
+
+class Side:
+    """One side of a pattern: its process, its times of the pass at hand, and what stopped it."""
+
+    def __init__(self, kind, options, timeout=None):
+        limit = int(options.native_memory * 2**30) if kind == "native" else 0
+        self.child = Child(kind, options.backend, options.device, limit)
+        self.timeout = timeout
+        self.failed = {}
+
+    def build(self, pattern, threads):
+        self.failed = {}
+        try:
+            self.child.build(pattern, threads)
+        except Crash as crash:
+            self.failed = dict.fromkeys(PASSES, str(crash))
+
+    def begin(self, name):
+        self.name, self.seconds, self.peak = name, [], 0
+        for part in _PARTS.get(name, ()):
+            if self.failed.get(part) == "timeout":
+                self.failed.setdefault(name, f"timeout already in {part}")
+
+    def wants_more(self, repeats):
+        spent = sum(self.seconds)
+        done = len(self.seconds)
+        return self.name not in self.failed and done < repeats and (done == 0 or spent + spent / done < BUDGET)
+
+    def step(self, calls=1):
+        try:
+            seconds, peak = self.child.run(self.name, calls, self.timeout)
+            self.seconds.append(seconds)
+            self.peak = max(self.peak, peak)
+        except Crash as crash:
+            self.failed[self.name] = str(crash)
+
+    def result(self):
+        if self.name in self.failed:
+            return {"crash": self.failed[self.name]}
+        return {
+            "min_s": min(self.seconds),
+            "median_s": statistics.median(self.seconds),
+            "repeats": len(self.seconds),
+            "peak_bytes": self.peak,
+        }
+
+
+def interleave(sides, repeats, calls=1):
+    """Steps the sides in turn until none wants more."""
+    while True:
+        eager = [side for side in sides if side.wants_more(repeats)]
+        if not eager:
+            return
+        for side in eager:
+            side.step(calls)
+
+
+def cropped(pattern):
+    """A pattern of the same kind, small enough to be computed by native whatever it does."""
+
+    def least(axis, extent):
+        window = pattern.dilation[axis] * (pattern.kernel[axis] - 1) + 1
+        return min(extent, window + 4 * pattern.stride[axis] + 3)
+
+    return replace(pattern, d=least(0, pattern.d), h=least(1, pattern.h), w=min(pattern.w, least(2, pattern.w) + 16))
+
+
+def verify(pattern, backend, device):
+    """The largest error of ours against native in float64 on a crop, of y, gx, gw and gb, each relative to the largest
+    entry. RuntimeError above 1e-4."""
+    small = cropped(pattern)
+    torch.manual_seed(1)
+    ours = layer(small, "ours").to(device)
+    native = layer(small, "native").double()
+    native.load_state_dict({name: value.cpu() for name, value in ours.state_dict().items()})
+    x, gy = torch.randn(small.x_shape), torch.randn(small.y_shape)
+    with conv3d_backend(backend):
+        got = _all_passes(ours, x.to(device), gy.to(device))
+    want = _all_passes(native, x.double(), gy.double())
+    worst = max(float((g.cpu() - w).abs().max() / w.abs().max()) for g, w in zip(got, want))
+    if not worst <= 1e-4:
+        raise RuntimeError(f"{pattern.name}: expected ours to agree with native within 1e-4, got {worst:.1e}")
+    return worst
+
+
+def _all_passes(conv, x, gy):
+    x.requires_grad_()
+    y = conv(x)
+    return [y.detach(), *torch.autograd.grad(y, [x, conv.weight, conv.bias], gy)]
+
+
+# ---- what a pass costs, counted ----
+
+
+def flops(pattern, name):
+    """Of the direct computation: two for each multiply-add."""
+    n, co, *out = pattern.y_shape
+    terms = pattern.w_shape[1]
+    for extent in (*out, *pattern.kernel):
+        terms *= extent
+    return 2 * n * co * terms * len(_PARTS.get(name, (name,)))
+
+
+def tensor_bytes(pattern, name):
+    """Each of the pass's three tensors once, f32."""
+    sizes = [torch.Size(shape).numel() for shape in (pattern.x_shape, pattern.w_shape, pattern.y_shape)]
+    return 4 * sum(sizes) * len(_PARTS.get(name, (name,)))
+
+
+def scratch_bytes(pattern, name, threads):
+    """Workspace of the C core."""
+    padding = _MODES.index(pattern.padding_mode)
+    geometry = (pattern.stride, pattern.padding, pattern.padding, pattern.dilation, pattern.groups, padding, 0)
+    return max(
+        _core.workspace_bytes(geometry, 0, pattern.x_shape, pattern.w_shape, part, threads)
+        for part in _PARTS.get(name, (name,))
+    )
+
+
+def _row(pattern, name, sides, machine, timeout):
+    row = {"pattern": pattern.name, "pass": name, **{side: sides[side].result() for side in sides}}
+    ours, native = row["ours"], row.get("native", {})
+    if "min_s" in ours:
+        seconds = ours["min_s"]
+        row["gflops"] = flops(pattern, name) / seconds / 1e9
+        row["gbytes"] = tensor_bytes(pattern, name) / seconds / 1e9
+        row["of_copy"] = row["gbytes"] / machine["copy_gbytes"]
+        if machine["fma_gflops"]:
+            row["of_fma"] = row["gflops"] / machine["fma_gflops"]
+        if machine["device"] == "cpu":
+            row["scratch_bytes"] = scratch_bytes(pattern, name, machine["threads"])
+        if "min_s" in native:
+            row["speedup"] = native["min_s"] / seconds
+        elif native.get("crash", "").startswith("timeout"):
+            row["speedup_at_least"] = timeout / seconds
+    return row
+
+
+def measure(patterns, options, machine, progress):
+    """The rows of all patterns, yielded as they come."""
+    sides = {"ours": Side("ours", options)}
+    if options.native:
+        sides["native"] = Side("native", options, options.native_timeout)
+    try:
+        for pattern in patterns:
+            progress(f"{pattern.name}: verify")
+            verify(pattern, options.backend, options.device)
+            for side in sides.values():
+                side.build(pattern, options.threads)
+            for name in PASSES:
+                progress(f"{pattern.name}: {name}")
+                for side in sides.values():
+                    side.begin(name)
+                interleave(list(sides.values()), options.repeats)
+                yield _row(pattern, name, sides, machine, options.native_timeout)
+    finally:
+        for side in sides.values():
+            side.child.stop()

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results as a text table, JSON, CSV and a bar chart."""
+
+import csv
+import json
+
+_COLUMNS = ("pattern", "pass", "ours ms", "(median)", "native ms", "speedup", "GF/s", "of FMA", "of copy", "scratch",
+            "peak ours", "peak native")  # fmt: skip
+_FORMAT = "{:<20} {:<16} {:>9} {:>10} {:>10} {:>9} {:>7} {:>7} {:>8} {:>9} {:>9} {:>11}"
+
+
+def header(machine):
+    """Lines that say where and how the figures came about."""
+    peak = machine["fma_gflops"]
+    fma = "FMA peak unknown (no C compiler)" if machine["device"] == "cpu" else "FMA peak not measured"
+    if peak:
+        fma = f"FMA peak {peak:.0f} GF/s f32 on all threads, {machine['fma_gflops_1']:.0f} on one"
+    return (
+        f"{machine['cpu']} | {machine['isa']} | {machine['threads']} threads ({machine['threads_runtime']}) | "
+        f"device {machine['device']} | torch {machine['torch']} | libogp {machine['library']} | {machine['date']}\n"
+        f"{fma} | copy {machine['copy_gbytes']:.1f} GB/s, read plus written"
+    )
+
+
+def _ms(seconds):
+    return "-" if seconds is None else f"{seconds * 1e3:.2f}"
+
+
+def _mib(count):
+    return "-" if count is None else f"{count / 2**20:.1f}M"
+
+
+def _percent(share):
+    return "-" if share is None else f"{share * 100:.0f}%"
+
+
+def _speedup(row):
+    if "speedup" in row:
+        return f"{row['speedup']:.2f}x"
+    return f">{row['speedup_at_least']:.0f}x" if "speedup_at_least" in row else "-"
+
+
+def columns():
+    return _FORMAT.format(*_COLUMNS)
+
+
+def line(row):
+    """One pass of one pattern as a line of the table. A side that failed says why at its end."""
+    ours, native = row["ours"], row.get("native", {})
+    gflops = f"{row['gflops']:.0f}" if "gflops" in row else "-"
+    median = f"({_ms(ours['median_s'])})" if "median_s" in ours else "-"
+    text = _FORMAT.format(
+        row["pattern"], row["pass"], _ms(ours.get("min_s")), median, _ms(native.get("min_s")), _speedup(row), gflops,
+        _percent(row.get("of_fma")), _percent(row.get("of_copy")), _mib(row.get("scratch_bytes")),
+        _mib(ours.get("peak_bytes")), _mib(native.get("peak_bytes")),
+    )  # fmt: skip
+    for side, result in (("ours", ours), ("native", native)):
+        if "crash" in result:
+            text += f"  {side}CRASH ({result['crash']})"
+    return text
+
+
+def extras(rows, after):
+    """Lines on small calls and on the call after a torch operator."""
+    lines = ["", "one call on (1,1,4,4,4), kernel 3, in us:"]
+    for row in rows:
+        parts = [
+            f"{side} {row[side]['min_s'] * 1e6:.1f}" if "min_s" in row[side] else f"{side}CRASH ({row[side]['crash']})"
+            for side in ("ours", "native")
+            if side in row
+        ]
+        lines.append(f"  {row['pass']:<16} {', '.join(parts)}")
+    lines.append(
+        f"right after a torch operator ({after['pattern']}): x.mul(1.0) {_ms(after['operator'])} ms, forward alone "
+        f"{_ms(after['forward'])} ms, forward after x.mul(1.0) {_ms(after['after_operator'])} ms together = "
+        f"{after['ratio']:.2f} x their sum"
+    )
+    return "\n".join(lines)
+
+
+def scaling_line(row, threads):
+    text = (
+        f"{row['pattern']:<20} {row['pass']:<16} 1 thread {_ms(row['one_s'])} ms, {threads} threads "
+        f"{_ms(row['all_s'])} ms: gain {row['gain']:.3f}"
+    )
+    if "ratio" in row:
+        text += f", pure FMA loop {row['fma_gain']:.3f}, ratio {row['ratio']:.3f}"
+    return text
+
+
+def write_json(path, result):
+    with open(path, "w") as file:
+        json.dump(result, file, indent=1)
+        file.write("\n")
+
+
+def _flat(row, prefix=""):
+    for key, value in row.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}_")
+        else:
+            yield prefix + key, value
+
+
+def write_csv(path, rows):
+    """One line per row; nested results become columns side_name."""
+    flat = [dict(_flat(row)) for row in rows]
+    names = list(dict.fromkeys(name for row in flat for name in row))
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, names, restval="")
+        writer.writeheader()
+        writer.writerows(flat)
+
+
+def plot(path, rows, machine):
+    """Bar chart (PNG) of speedups over native, logarithmic; a hatched bar is a lower bound where native failed."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    patterns = list(dict.fromkeys(row["pattern"] for row in rows))
+    passes = list(dict.fromkeys(row["pass"] for row in rows))
+    figure, axes = pyplot.subplots(figsize=(12, 5), layout="constrained")
+    width = 0.8 / len(passes)
+    for j, name in enumerate(passes):
+        for row in (row for row in rows if row["pass"] == name):
+            bound = "speedup" not in row
+            height = row.get("speedup", row.get("speedup_at_least"))
+            if height is not None:
+                at = patterns.index(row["pattern"]) + (j - (len(passes) - 1) / 2) * width
+                axes.bar(at, height - 1, width, bottom=1, color=f"C{j}", hatch="///" if bound else None)
+        axes.bar(0, 0, 0, bottom=1, color=f"C{j}", label=name)
+    axes.axhline(1, color="black", linewidth=0.8)
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(patterns)), patterns, rotation=30, ha="right")
+    axes.set_ylabel("speedup over native")
+    axes.set_title(f"{machine['cpu']}, {machine['isa']}, {machine['threads']} threads, torch {machine['torch']}")
+    axes.legend()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A short training of a small network, ours against native from the same start: both must converge, and alike."""
+
+import torch
+from torch import nn
+
+from oil_gas_ops_prospect.conv3d_custom import Conv3d, conv3d_backend
+
+EPOCHS = 20
+
+
+def _network(conv):
+    return nn.Sequential(
+        conv(1, 6, 3, padding=1),
+        nn.ReLU(),
+        conv(6, 6, 7, padding=3, groups=6, padding_mode="reflect"),
+        nn.ReLU(),
+        conv(6, 12, 3, padding=2, dilation=2, groups=2),
+        nn.ReLU(),
+        conv(12, 1, 1),
+    )
+
+
+def _data():
+    """Volumes of noise and, as target, a fixed local function of them."""
+    torch.manual_seed(4)
+    x = torch.randn(8, 1, 12, 12, 12)
+    smooth = nn.functional.avg_pool3d(nn.functional.pad(x, (1,) * 6, mode="replicate"), 3, stride=1)
+    return x, 4 * smooth.abs() + 0.5 * x
+
+
+def _train(network, x, target):
+    optimiser = torch.optim.Adam(network.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(EPOCHS):
+        total = 0.0
+        for volume, wanted in zip(x.split(2), target.split(2)):
+            loss = nn.functional.mse_loss(network(volume), wanted)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            total += float(loss)
+        losses.append(total / len(x.split(2)))
+    return losses
+
+
+def train(options):
+    """Losses per epoch of both sides. Native always trains on the CPU."""
+    x, target = _data()
+    networks = {}
+    for side, cls in (("ours", Conv3d), ("native", nn.Conv3d)):
+        torch.manual_seed(3)
+        networks[side] = _network(cls)
+    networks["ours"].to(options.device)
+    with conv3d_backend(options.backend):
+        losses = {"ours": _train(networks["ours"], x.to(options.device), target.to(options.device))}
+    losses["native"] = _train(networks["native"], x, target)
+    converged = {side: values[-1] < 0.5 * values[0] for side, values in losses.items()}
+    difference = max(abs(a - b) / b for a, b in zip(losses["ours"], losses["native"]))
+    return {
+        **losses,
+        "difference": difference,
+        "converged": converged,
+        "verdict": "PASS" if all(converged.values()) and difference < 0.01 else "FAIL",
+    }
+
+
+def text(result):
+    lines = [f"\ntraining of a small network, {EPOCHS} epochs, loss per epoch:", "epoch       ours     native"]
+    pairs = zip(result["ours"], result["native"])
+    lines += [f"{epoch:>5} {a:>10.6f} {b:>10.6f}" for epoch, (a, b) in enumerate(pairs, 1)]
+    for side in ("ours", "native"):
+        verb = "converges" if result["converged"][side] else "does not converge"
+        lines.append(f"{side} {verb}: {result[side][0]:.6f} -> {result[side][-1]:.6f}")
+    lines.append(f"largest relative difference of a loss {result['difference']:.1e}: {result['verdict']}")
+    return "\n".join(lines)

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+import torch
+from hypothesis import settings
+
+from oil_gas_ops_prospect.conv3d_custom import conv3d_backend
+
+settings.register_profile("suite", deadline=None, derandomize=True, max_examples=60)
+settings.register_profile("long", deadline=None, max_examples=3000)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: full size or minutes of work; `pytest -m long` runs them")
+    settings.load_profile("long" if config.getoption("markexpr") == "long" else "suite")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("markexpr") == "":
+        for item in items:
+            if item.get_closest_marker("long"):
+                item.add_marker(pytest.mark.skip(reason="long: run with -m long"))
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+@pytest.fixture(params=["c", "composite"])
+def backend(request):
+    with conv3d_backend(request.param):
+        yield request.param

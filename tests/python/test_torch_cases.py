@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's own cases for this operator and module, as its wheel ships them, run on ours."""
+
+import warnings
+
+import pytest
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.common_modules import module_db
+
+from oil_gas_ops_prospect.conv3d_custom import Conv3d
+from oil_gas_ops_prospect.conv3d_custom.functional import conv3d
+
+OP = next(op for op in op_db if op.name == "nn.functional.conv3d")
+MODULE = next(m for m in module_db if m.module_cls is torch.nn.Conv3d)
+DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+
+
+def assert_near(a, b):
+    """Equal but for rounding: sums of some hundred products of the sample inputs, against the largest entry."""
+    exact = not (b.is_floating_point() or b.is_complex()) or b.numel() == 0
+    atol = 0 if exact else 64 * torch.finfo(b.dtype).eps * max(1.0, b.abs().max().item())
+    torch.testing.assert_close(a, b, rtol=0, atol=atol)
+
+
+def samples(dtype, requires_grad):
+    return list(OP.sample_inputs("cpu", dtype, requires_grad=requires_grad))
+
+
+@pytest.mark.parametrize("dtype", DTYPES + [torch.complex64, torch.int64])
+def test_samples_forward(backend, dtype):
+    if dtype not in OP.supported_dtypes("cpu"):
+        pytest.skip("not a dtype of the native operator")
+    for s in samples(dtype, False):
+        assert_near(conv3d(s.input, *s.args, **s.kwargs), OP(s.input, *s.args, **s.kwargs))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_samples_backward(backend, dtype):
+    for s in samples(dtype, True):
+        inputs = [t for t in (s.input, *s.args, *s.kwargs.values()) if isinstance(t, torch.Tensor)]
+        ours, native = conv3d(s.input, *s.args, **s.kwargs), OP(s.input, *s.args, **s.kwargs)
+        gy = torch.randn_like(native)
+        for a, b in zip(torch.autograd.grad(ours, inputs, gy), torch.autograd.grad(native, inputs, gy)):
+            assert_near(a, b)
+
+
+def test_samples_gradcheck(backend):
+    for s in samples(torch.float64, True):
+        inputs = [t for t in (s.input, *s.args) if isinstance(t, torch.Tensor)]
+        function = lambda *tensors: conv3d(*tensors, *s.args[len(tensors) - 1:], **s.kwargs)
+        assert torch.autograd.gradcheck(function, inputs, fast_mode=True)
+        assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
+
+
+def test_error_inputs(backend):
+    seen = 0
+    for e in OP.error_inputs("cpu"):
+        s = e.sample_input
+        with pytest.raises(e.error_type):
+            conv3d(s.input, *s.args, **s.kwargs)
+        seen += 1
+    assert seen >= 10
+
+
+def module_inputs(training):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return MODULE.module_inputs_func(MODULE, device="cpu", dtype=torch.float64, requires_grad=True,
+                                         training=training)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_module_inputs(backend, training):
+    for case in module_inputs(training):
+        args, kwargs = case.constructor_input.args, case.constructor_input.kwargs
+        torch.manual_seed(1)
+        ours = Conv3d(*args, **kwargs, dtype=torch.float64).train(training)
+        torch.manual_seed(1)
+        native = torch.nn.Conv3d(*args, **kwargs, dtype=torch.float64).train(training)
+        assert repr(ours) == repr(native)
+        x = case.forward_input.args[0].detach()
+        a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+        ya, yb = ours(a), native(b)
+        torch.testing.assert_close(ya, yb)
+        gy = torch.randn_like(yb)
+        ya.backward(gy), yb.backward(gy)
+        torch.testing.assert_close(a.grad, b.grad)
+        for p, q in zip(ours.parameters(), native.parameters()):
+            torch.testing.assert_close(p.grad, q.grad)
+
+
+def test_module_errors():
+    for case in MODULE.module_error_inputs_func(MODULE, device="cpu", dtype=torch.float32, requires_grad=False,
+                                                training=True) if MODULE.module_error_inputs_func else []:
+        construct, forward = case.module_error_input.constructor_input, case.module_error_input.forward_input
+        with pytest.raises(case.error_type, match=case.error_regex):
+            Conv3d(*construct.args, **construct.kwargs)(*forward.args)
