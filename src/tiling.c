@@ -66,8 +66,27 @@ static bool shrink(const struct ogp_plan *plan, const struct tiling_model *model
     }
 }
 
+/* A problem that is worth one task only is one tile: the climb would get there too, but plans of small problems must
+ * cost little. */
+static bool take_whole(const struct ogp_plan *plan, const struct tiling_model *model, struct tiling *t,
+                       int64_t in_channels, int64_t out_channels, int64_t limit)
+{
+    struct tiling whole = *t;
+    whole.out[0] = members(&plan->lattice[0]);
+    whole.out[1] = members(&plan->lattice[1]);
+    whole.in_channels = ogp_max(in_channels, 1);
+    whole.out_channels = ogp_max(out_channels, 1);
+    if (plan->multiplies > CYCLES_A_TASK)
+        return false;
+    fit_boxes(plan, &whole);
+    if ((int64_t)model->bytes(plan, &whole) > limit)
+        return false;
+    *t = whole;
+    return true;
+}
+
 /* Doubles whichever of height, depth and channels pays most, while it pays. */
-static double grow(const struct ogp_plan *plan, const struct tiling_model *model, struct tiling *t,
+static void grow(const struct ogp_plan *plan, const struct tiling_model *model, struct tiling *t,
                    int64_t in_channels, int64_t out_channels, int64_t limit)
 {
     double cost = model->cost(plan, t);
@@ -90,7 +109,7 @@ static double grow(const struct ogp_plan *plan, const struct tiling_model *model
             }
         }
         if (best_cost > 0.995 * cost)
-            return cost;
+            return;
         *t = best;
         cost = best_cost;
     }
@@ -122,8 +141,11 @@ bool ogp_tiling_choose(struct ogp_plan *plan, const struct tiling_model *model, 
         struct tiling t = smallest(plan, most);
         if (!shrink(plan, model, &t, limit))
             continue;
-        grow(plan, model, &t, in_channels, out_channels, ogp_min(limit, CACHE_BYTES));
-        even_out(plan, &t, in_channels, out_channels);
+        const int64_t cache_limit = ogp_min(limit, CACHE_BYTES);
+        if (!take_whole(plan, model, &t, in_channels, out_channels, cache_limit)) {
+            grow(plan, model, &t, in_channels, out_channels, cache_limit);
+            even_out(plan, &t, in_channels, out_channels);
+        }
         const double cost = model->cost(plan, &t);
         if (cost < best_cost) {
             best_cost = cost;
