@@ -212,6 +212,7 @@ static void test_fork(int used_before)
 
 struct host {
     int calls, most;
+    int depth, nested; /* calls within calls */
 };
 
 static void host_serial(void *arg, int workers, void (*body)(void *arg, int worker), void *body_arg)
@@ -219,8 +220,10 @@ static void host_serial(void *arg, int workers, void (*body)(void *arg, int work
     struct host *h = arg;
     h->calls++;
     h->most = workers > h->most ? workers : h->most;
+    h->nested += h->depth++ > 0;
     for (int w = workers - 1; w >= 0; w--)
         body(body_arg, w);
+    h->depth--;
 }
 
 struct host_task {
@@ -348,6 +351,17 @@ static void test_nested(ogp_pool *pool)
     job_free(&inner);
 }
 
+/* The same on a host's pool, which sees that the inner execution leaves it alone. */
+static void test_nested_host(void)
+{
+    struct host h = {0};
+    ogp_pool *pool = NULL;
+    EXPECT(ogp_pool_from_callback(&pool, host_serial, &h, 4, NULL) == OGP_OK, "host pool");
+    test_nested(pool);
+    EXPECT(h.calls > 0 && h.nested == 0, "%d calls of the host, %d of them nested", h.calls, h.nested);
+    ogp_pool_destroy(pool);
+}
+
 int main(void)
 {
     ogp_pool *pool = pool_of(3);
@@ -362,6 +376,7 @@ int main(void)
     test_poll(pool, texts[0]);
     test_poll(NULL, texts[2]);
     test_nested(pool);
+    test_nested_host();
     ogp_pool_destroy(pool);
     if (FORK_WORKS) {
         test_fork(0);

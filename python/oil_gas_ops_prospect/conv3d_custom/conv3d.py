@@ -8,6 +8,7 @@ from torch.overrides import handle_torch_function, has_torch_function_variadic
 
 from . import device
 from .functional import convolve_by, is_observed, ready
+from .problem import checked_precision
 
 
 class Conv3d(nn.Conv3d):
@@ -19,7 +20,7 @@ class Conv3d(nn.Conv3d):
 
     precision, keyword only: as in functional.conv3d.
 
-    Errors: those of nn.Conv3d, in classes and occasion; ValueError for an unknown precision, when called.
+    Errors: those of nn.Conv3d, in classes and occasion; ValueError for an unknown precision.
     """
 
     precision = None
@@ -27,13 +28,11 @@ class Conv3d(nn.Conv3d):
     def __init__(self, *args, precision=None, **kwargs):
         super().__init__(*args, **kwargs)
         if precision is not None:
-            self.precision = precision
+            self.precision = checked_precision(precision)
 
     def _conv_forward(self, input, weight, bias):
         if has_torch_function_variadic(input, weight, bias):
-            return handle_torch_function(
-                Conv3d._conv_forward, (input, weight, bias), self, input, weight, bias
-            )
+            return handle_torch_function(Conv3d._conv_forward, (input, weight, bias), self, input, weight, bias)
         if torch.compiler.is_compiling():
             return _outside_graph(self, input, weight, bias)
         return _eager(self, input, weight, bias)

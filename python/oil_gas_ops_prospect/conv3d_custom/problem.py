@@ -50,6 +50,13 @@ def hashable(name, value):
     raise TypeError(f"conv3d(): argument '{name}': expected an int or ints, got {value!r}")
 
 
+def checked_precision(precision):
+    """precision, if it is one. ValueError otherwise."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision must be one of {PRECISIONS}, but got {precision!r}")
+    return precision
+
+
 def _triple(name, value):
     if isinstance(value, int):
         return (value,) * 3
@@ -148,8 +155,7 @@ def problem_of(stride, padding, dilation, groups, padding_mode, precision, x_sha
     Errors, as torch raises them: RuntimeError for values and shapes; ValueError for an unknown mode or precision."""
     if padding_mode not in PADDING_MODES:
         raise ValueError(f"padding_mode must be one of {PADDING_MODES}, but got {padding_mode!r}")
-    if precision is not None and precision not in PRECISIONS:
-        raise ValueError(f"precision must be None or one of {PRECISIONS}, but got {precision!r}")
+    precision = checked_precision(precision or "auto")
     if len(x_shape) != 5:
         raise RuntimeError(
             f"Expected 4D (unbatched) or 5D (batched) input to conv3d, but got input of size: {list(x_shape)}"
@@ -166,7 +172,7 @@ def problem_of(stride, padding, dilation, groups, padding_mode, precision, x_sha
     extents = _extents(spatial, kernel, stride, lo, hi, dilation)
     _check_padding_fits(padding_mode, spatial, lo, hi)
     layout = {True: torch.channels_last_3d, False: torch.contiguous_format}
-    codes = (PADDING_MODES.index(padding_mode), PRECISIONS.index(precision or "auto"))
+    codes = (PADDING_MODES.index(padding_mode), PRECISIONS.index(precision))
     return Problem(
         stride=stride,
         pad_lo=lo,

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A child process that runs the passes of one side, so that a crash, a hang or a hunger for memory stays contained."""
 
+import contextlib
 import multiprocessing
+import resource
 import signal
 
 import torch
-from bench_passes import Passes, resident
+from bench_passes import PASSES, Passes, resident
+from patterns import SMALL
 
 
 class Crash(Exception):
@@ -13,13 +16,9 @@ class Crash(Exception):
 
 
 def _limit_memory(limit):
-    try:
-        import resource
-
+    with contextlib.suppress(ValueError, OSError):
         most = resident("VmSize") + limit
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    except (ImportError, ValueError, OSError, KeyError):
-        pass
 
 
 def _reason(error):
@@ -29,7 +28,18 @@ def _reason(error):
     return text.strip().splitlines()[0][:120] if text.strip() else type(error).__name__
 
 
-def _serve(connection, kind, backend, device, limit):
+def _warm_up(kind, backend, device):
+    """Starts what starts once: thread pools, the autograd engine, the libraries underneath."""
+    passes = Passes(SMALL, kind, backend, device)
+    for name in PASSES:
+        passes.prepare(name)
+        passes.run(name)
+    torch.ones(1 << 20).mul(2.0)
+
+
+def _serve(connection, kind, threads, backend, device, limit):
+    torch.set_num_threads(threads)
+    _warm_up(kind, backend, device)
     if limit:
         _limit_memory(limit)
     passes = None
@@ -37,13 +47,13 @@ def _serve(connection, kind, backend, device, limit):
         command, *args = connection.recv()
         try:
             if command == "build":
-                pattern, threads = args
-                torch.set_num_threads(threads)
                 passes = None
-                passes = Passes(pattern, kind, backend, device)
+                passes = Passes(*args, kind, backend, device)
                 answer = None
             elif command == "threads":
                 answer = torch.set_num_threads(*args)
+            elif command == "prepare":
+                answer = passes.prepare(*args)
             else:
                 answer = passes.run(*args)
             connection.send(("ok", answer))
@@ -54,8 +64,8 @@ def _serve(connection, kind, backend, device, limit):
 class Child:
     """One side, 'ours' or 'native'. Starts when first needed and again after a crash; the pattern is then rebuilt."""
 
-    def __init__(self, kind, backend="auto", device="cpu", memory_limit=0):
-        self._args = (kind, backend, device, memory_limit)
+    def __init__(self, kind, threads, backend="auto", device="cpu", memory_limit=0):
+        self._args = (kind, threads, backend, device, memory_limit)
         self._process = None
         self._built = None
 
@@ -82,21 +92,22 @@ class Child:
             raise Crash(answer)
         return answer
 
-    def build(self, pattern, threads):
+    def build(self, pattern):
         """Makes the tensors of a pattern. Crash where even that fails."""
-        self._built = (pattern, threads)
+        self._built = pattern
         if self._process is None:
             self._start()
-        self._ask(("build", pattern, threads), None)
+        self._ask(("build", pattern), None)
 
     def threads(self, count):
         self._ask(("threads", count), None)
 
     def run(self, name, calls=1, timeout=None):
-        """(seconds, bytes) as Passes.run gives them. Errors: Crash; another run may follow it."""
+        """(seconds, bytes) of Passes.run. `timeout` is of one call. Errors: Crash; another run may follow."""
         if self._process is None:
-            self.build(*self._built)
-        return self._ask(("run", name, calls), timeout)
+            self.build(self._built)
+        self._ask(("prepare", name), timeout)
+        return self._ask(("run", name, calls), timeout and timeout * calls)
 
     def stop(self):
         """Ends the process. Tensors go with it."""

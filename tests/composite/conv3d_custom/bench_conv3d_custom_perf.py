@@ -93,12 +93,13 @@ def _show(progress, text):
 def _perf(options, machine, fma, progress):
     _show(progress, bench_report.columns())
     rows = []
-    for row in bench_perf.measure(options.patterns, options, machine, progress):
-        _show(progress, bench_report.line(row))
-        rows.append(row)
-    progress("small calls")
-    small = bench_extras.small_calls(options)
-    after = bench_extras.after_operator(options.patterns[-1], options)
+    with bench_perf.both(options) as sides:
+        for row in bench_perf.measure(sides, options.patterns, options, machine, progress):
+            _show(progress, bench_report.line(row))
+            rows.append(row)
+        progress("small calls")
+        small = bench_extras.small_calls(sides, options)
+        after = bench_extras.after_operator(sides["ours"], options)
     _show(progress, bench_report.extras(small, after))
     if options.plot:
         bench_report.plot(options.plot, rows, machine)
@@ -106,10 +107,12 @@ def _perf(options, machine, fma, progress):
 
 
 def _scaling(options, machine, fma, progress):
+    options.native = False
     rows = []
-    for row in bench_extras.scaling(options.patterns, options, fma, progress):
-        _show(progress, bench_report.scaling_line(row, options.threads))
-        rows.append(row)
+    with bench_perf.both(options) as sides:
+        for row in bench_extras.scaling(sides["ours"], options.patterns, options, fma, progress):
+            _show(progress, bench_report.scaling_line(row, options.threads))
+            rows.append(row)
     return {"rows": rows}
 
 
@@ -119,6 +122,7 @@ def _precision(options, machine, fma, progress):
     for row in bench_precision.measure(options.patterns, options, progress):
         _show(progress, bench_precision.line(row))
         rows.append(row)
+    _show(progress, bench_precision.summary(rows))
     progress("training")
     training = bench_training.train(options)
     _show(progress, bench_training.text(training))
@@ -126,7 +130,7 @@ def _precision(options, machine, fma, progress):
 
 
 def main(arguments=None):
-    """Exit status 1 where precision fails."""
+    """Exit status: 1 where precision fails or ours crashes."""
     options = _options(arguments)
     torch.set_num_threads(options.threads)
     progress = _Progress()
@@ -141,7 +145,7 @@ def main(arguments=None):
     if options.csv:
         bench_report.write_csv(options.csv, result["rows"])
     judged = [*result["rows"], result.get("training", {})]
-    return int(any(row.get("verdict") == "FAIL" for row in judged))
+    return int(any(row.get("verdict") == "FAIL" or "crash" in row.get("ours", {}) for row in judged))
 
 
 if __name__ == "__main__":

@@ -65,11 +65,11 @@ class FmaPeak:
         done = subprocess.run([self._program, str(threads), str(seconds)], check=True, capture_output=True, text=True)
         return float(done.stdout)
 
-    def best(self, threads, repeats=5):
+    def best(self, threads, repeats=3):
         return max(self.gflops(threads) for _ in range(repeats)) if self.available else None
 
 
-def copy_bandwidth(threads, device="cpu", floats=1 << 26, repeats=5):
+def copy_bandwidth(threads, device="cpu", floats=1 << 25, repeats=5):
     """GB/s, bytes read plus bytes written, of copying a large tensor into another that is already resident."""
     torch.set_num_threads(threads)
     source, target = torch.ones(floats, device=device), torch.zeros(floats, device=device)

@@ -61,12 +61,13 @@ class Passes:
         self.gy = torch.randn(pattern.y_shape, device=device)
         self.y = None
 
-    def _graph(self):
-        if self.y is None:
-            self.y = self.conv(self.x)
-        return self.y
+    def prepare(self, name):
+        """What a pass needs from before its clock starts: a gradient alone needs the graph of a forward."""
+        if name in ("grad_input", "grad_weight") and self.y is None:
+            with conv3d_backend(self.backend):
+                self.y = self.conv(self.x)
 
-    def _calls(self, name):
+    def _call(self, name):
         conv, x = self.conv, self.x
         if name == "forward":
             return lambda: self._without_grad(conv, x)
@@ -77,8 +78,7 @@ class Passes:
         if name == "forward_backward":
             return lambda: torch.autograd.grad(conv(x), [x, conv.weight, conv.bias], self.gy)
         wanted = {"grad_input": x, "grad_weight": conv.weight}[name]
-        y = self._graph()
-        return lambda: torch.autograd.grad(y, wanted, self.gy, retain_graph=True)
+        return lambda: torch.autograd.grad(self.y, wanted, self.gy, retain_graph=True)
 
     @staticmethod
     def _without_grad(function, *args):
@@ -86,9 +86,10 @@ class Passes:
             return function(*args)
 
     def run(self, name, calls=1):
-        """(seconds of one call, bytes by which the process grew at its highest). `calls` calls are timed together."""
+        """(seconds of one call, bytes by which the process grew at its highest). `calls` calls are timed together. The
+        pass is prepared."""
         with conv3d_backend(self.backend):
-            call = self._calls(name)
+            call = self._call(name)
             reset_peak()
             before = resident("VmRSS")
             synchronise(self.device)

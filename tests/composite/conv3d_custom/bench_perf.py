@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Perf mode: every pass of every pattern, ours and native in turn, each in a process of its own."""
 
+import contextlib
 import statistics
 from dataclasses import replace
 
@@ -13,28 +14,30 @@ from oil_gas_ops_prospect.conv3d_custom import conv3d_backend
 
 _MODES = ("zeros", "reflect", "replicate", "circular")
 _PARTS = {"forward_backward": ("forward", "grad_input", "grad_weight")}
+_NEEDS = {**_PARTS, "grad_input": ("forward",), "grad_weight": ("forward",)}
 BUDGET = 4.0  # seconds that repeats of one pass may take on one side, beyond the first
 
 
 class Side:
     """One side of a pattern: its process, its times of the pass at hand, and what stopped it."""
 
-    def __init__(self, kind, options, timeout=None):
-        limit = int(options.native_memory * 2**30) if kind == "native" else 0
-        self.child = Child(kind, options.backend, options.device, limit)
-        self.timeout = timeout
+    def __init__(self, kind, options):
+        native = kind == "native"
+        limit = int(options.native_memory * 2**30) if native and options.device == "cpu" else 0
+        self.timeout = options.native_timeout if native else None
+        self.child = Child(kind, options.threads, options.backend, options.device, limit)
         self.failed = {}
 
-    def build(self, pattern, threads):
+    def build(self, pattern):
         self.failed = {}
         try:
-            self.child.build(pattern, threads)
+            self.child.build(pattern)
         except Crash as crash:
             self.failed = dict.fromkeys(PASSES, str(crash))
 
     def begin(self, name):
         self.name, self.seconds, self.peak = name, [], 0
-        for part in _PARTS.get(name, ()):
+        for part in _NEEDS.get(name, ()):
             if self.failed.get(part) == "timeout":
                 self.failed.setdefault(name, f"timeout already in {part}")
 
@@ -134,7 +137,19 @@ def scratch_bytes(pattern, name, threads):
     )
 
 
-def _row(pattern, name, sides, machine, timeout):
+@contextlib.contextmanager
+def both(options):
+    """{'ours': Side, 'native': Side}, or ours alone where native is not wanted. Ends their processes."""
+    kinds = ("ours", "native") if options.native else ("ours",)
+    sides = {kind: Side(kind, options) for kind in kinds}
+    try:
+        yield sides
+    finally:
+        for side in sides.values():
+            side.child.stop()
+
+
+def _row(pattern, name, sides, machine):
     row = {"pattern": pattern.name, "pass": name, **{side: sides[side].result() for side in sides}}
     ours, native = row["ours"], row.get("native", {})
     if "min_s" in ours:
@@ -149,27 +164,20 @@ def _row(pattern, name, sides, machine, timeout):
         if "min_s" in native:
             row["speedup"] = native["min_s"] / seconds
         elif native.get("crash", "").startswith("timeout"):
-            row["speedup_at_least"] = timeout / seconds
+            row["speedup_at_least"] = sides["native"].timeout / seconds
     return row
 
 
-def measure(patterns, options, machine, progress):
+def measure(sides, patterns, options, machine, progress):
     """The rows of all patterns, yielded as they come."""
-    sides = {"ours": Side("ours", options)}
-    if options.native:
-        sides["native"] = Side("native", options, options.native_timeout)
-    try:
-        for pattern in patterns:
-            progress(f"{pattern.name}: verify")
-            verify(pattern, options.backend, options.device)
-            for side in sides.values():
-                side.build(pattern, options.threads)
-            for name in PASSES:
-                progress(f"{pattern.name}: {name}")
-                for side in sides.values():
-                    side.begin(name)
-                interleave(list(sides.values()), options.repeats)
-                yield _row(pattern, name, sides, machine, options.native_timeout)
-    finally:
+    for pattern in patterns:
+        progress(f"{pattern.name}: verify")
+        checked = verify(pattern, options.backend, options.device)
         for side in sides.values():
-            side.child.stop()
+            side.build(pattern)
+        for name in PASSES:
+            progress(f"{pattern.name}: {name}")
+            for side in sides.values():
+                side.begin(name)
+            interleave(list(sides.values()), options.repeats)
+            yield {**_row(pattern, name, sides, machine), "checked_error": checked}

@@ -62,7 +62,7 @@ def _tensors(pattern, options):
     x = torch.randn(pattern.x_shape)
     gy = torch.randn(pattern.y_shape)
     with conv3d_backend(options.backend):
-        leaf = x.to(options.device).requires_grad_()
+        leaf = x.to(options.device).detach().requires_grad_()
         y = conv(leaf)
         gx, gw, gb = torch.autograd.grad(y, [leaf, conv.weight, conv.bias], gy.to(options.device))
     w, b = conv.weight.detach().cpu(), conv.bias.detach().cpu()
@@ -101,6 +101,15 @@ def columns():
 
 def line(row):
     return _FORMAT.format(
-        row["pattern"], row["tensor"], row["samples"], f"{row['max_error']:.2e}", f"{row['of_bound']:.3f}",
+        row["pattern"], row["tensor"], row["samples"], f"{row['max_error']:.2e}", f"{row['of_bound']:.1e}",
         f"{row['norm_error']:.2e}", f"{row['norm_tolerance']:.2e}", row["verdict"],
     )  # fmt: skip
+
+
+def summary(rows):
+    """PASS or FAIL of every pattern: all four tensors."""
+    lines = [""]
+    for pattern in dict.fromkeys(row["pattern"] for row in rows):
+        verdicts = [row["verdict"] for row in rows if row["pattern"] == pattern]
+        lines.append(f"{pattern:<20} {'FAIL' if 'FAIL' in verdicts else 'PASS'}")
+    return "\n".join(lines)

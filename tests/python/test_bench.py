@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmark: its counts, its float64 reference, its verdicts, and the script itself on tiny volumes."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+FOLDER = Path(__file__).resolve().parents[1] / "composite" / "conv3d_custom"
+SCRIPT = FOLDER / "bench_conv3d_custom_perf.py"
+sys.path.insert(0, str(FOLDER))
+
+import bench_child  # noqa: E402
+import bench_passes  # noqa: E402
+import bench_perf  # noqa: E402
+import bench_precision  # noqa: E402
+import bench_reference  # noqa: E402
+from patterns import PATTERNS, SMALL, Pattern  # noqa: E402
+
+
+def run(*arguments, status=0):
+    command = [sys.executable, SCRIPT, "--threads", "1", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == status, done.stderr
+    return done
+
+
+def small(mode="zeros", stride=1, dilation=1, groups=2, padding=2):
+    triples = ((v,) * 3 for v in (stride, padding, dilation))
+    return Pattern("small", 4, 6, (3, 2, 3), *triples, groups, mode, 2, 6, 5, 7)
+
+
+def native_values(pattern):
+    """x, w, b, gy and native's y, gx, gw, gb of them, in float64."""
+    torch.manual_seed(0)
+    conv = bench_passes.layer(pattern, "native").double()
+    x = torch.randn(pattern.x_shape, dtype=torch.float64, requires_grad=True)
+    y = conv(x)
+    assert y.shape == pattern.y_shape
+    gy = torch.randn_like(y)
+    gradients = torch.autograd.grad(y, [x, conv.weight, conv.bias], gy)
+    return x.detach(), conv.weight.detach(), conv.bias.detach(), gy, y.detach(), *gradients
+
+
+@pytest.mark.parametrize("mode", ["zeros", "reflect", "replicate", "circular"])
+@pytest.mark.parametrize("stride, dilation", [(1, 1), (2, 1), (1, 2), (3, 2)])
+def test_the_reference_is_native_in_float64_at_every_position(mode, stride, dilation):
+    pattern = small(mode, stride, dilation)
+    x, w, b, gy, y, gx, gw, gb = native_values(pattern)
+    at = {
+        "y": (y, lambda at: bench_reference.y_at(pattern, x, w, b, at)),
+        "gx": (gx, lambda at: bench_reference.gx_at(pattern, gy, w, at)),
+        "gw": (gw, lambda at: bench_reference.gw_at(pattern, x, gy, at)),
+        "gb": (gb, lambda at: bench_reference.gb_at(pattern, gy, at[0])),
+    }
+    for name, (tensor, sums) in at.items():
+        for position in torch.cartesian_prod(*map(torch.arange, tensor.shape)).view(-1, tensor.dim())[::7].tolist():
+            value, mass = sums(position)
+            assert abs(value - float(tensor[tuple(position)])) <= 1e-12, (name, position)
+            assert mass >= abs(value) - 1e-12
+
+
+def test_a_wrong_value_fails_precision():
+    sums = [(1.0, 4.0), (2.0, 5.0)]
+    assert bench_precision._judge(PATTERNS[0], "y", [1.0, 2.0], sums, 27)["verdict"] == "PASS"
+    assert bench_precision._judge(PATTERNS[0], "y", [1.0, 2.0001], sums, 27)["verdict"] == "FAIL"
+    assert bench_precision._judge(PATTERNS[0], "y", [1.0, float("nan")], sums, 27)["verdict"] == "FAIL"
+
+
+def test_wrong_outputs_are_not_timed(monkeypatch):
+    assert bench_perf.verify(PATTERNS[3], "auto", "cpu") <= 1e-5
+    ours = bench_passes.Conv3d.forward
+    monkeypatch.setattr(bench_passes.Conv3d, "forward", lambda self, x: ours(self, x) * 1.001)
+    with pytest.raises(RuntimeError, match="train04_dw_k7_g7: expected ours to agree"):
+        bench_perf.verify(PATTERNS[3], "auto", "cpu")
+
+
+def test_the_patterns_are_eleven_and_their_extents_those_of_torch():
+    assert len({pattern.name for pattern in PATTERNS}) == 11
+    for pattern in PATTERNS:
+        tiny = pattern.scaled(0.05)
+        with torch.device("meta"):
+            assert bench_passes.layer(tiny, "native")(torch.empty(tiny.x_shape)).shape == tiny.y_shape
+
+
+def test_work_is_counted_as_the_direct_computation():
+    pattern = small()
+    assert bench_perf.flops(pattern, "forward") == 2 * torch.Size(pattern.y_shape).numel() * 2 * 18
+    assert bench_perf.flops(pattern, "forward_backward") == 3 * bench_perf.flops(pattern, "forward")
+
+
+def test_perf_mode_writes_table_json_csv_and_plot(tmp_path):
+    files = {kind: tmp_path / f"result.{kind}" for kind in ("json", "csv", "png")}
+    done = run(
+        "--scale", "0.02", "--repeats", "2", "--pattern", "train01,train10", "--json", files["json"], "--csv",
+        files["csv"], "--plot", files["png"],
+    )  # fmt: skip
+    result = json.loads(files["json"].read_text())
+    assert [(row["pattern"], row["pass"]) for row in result["rows"]] == [
+        (name, part) for name in ("train01_stem_k3_g1", "train10_refl_k7_g14") for part in bench_passes.PASSES
+    ]
+    for row in result["rows"]:
+        assert row["speedup"] == pytest.approx(row["native"]["min_s"] / row["ours"]["min_s"])
+        assert row["ours"]["min_s"] <= row["ours"]["median_s"]
+        assert 0 < row["scratch_bytes"] <= 64 << 20
+        assert row["pattern"] in done.stdout
+    assert "one call on (1,1,4,4,4)" in done.stdout and "right after a torch operator" in done.stdout
+    assert "train01_stem_k3_g1: forward" in done.stderr
+    assert len(list(csv.DictReader(files["csv"].open()))) == 8
+    assert files["png"].read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_native_timeout_is_a_row_that_says_so(tmp_path):
+    file = tmp_path / "result.json"
+    done = run(
+        "--scale", "0.02", "--repeats", "1", "--pattern", "train05", "--native-timeout", "0.0001", "--json", file
+    )
+    assert "nativeCRASH (timeout)" in done.stdout
+    for row in json.loads(file.read_text())["rows"]:
+        assert row["native"]["crash"].startswith("timeout")
+        assert row["speedup_at_least"] == pytest.approx(0.0001 / row["ours"]["min_s"])
+
+
+def test_hunger_for_memory_is_contained_and_named():
+    child = bench_child.Child("native", threads=1, memory_limit=100 << 20)
+    try:
+        with pytest.raises(bench_child.Crash, match="^out of memory$"):
+            child.build(PATTERNS[1])
+        child.build(SMALL)
+        assert child.run("forward")[0] > 0
+    finally:
+        child.stop()
+
+
+def test_scaling_mode_compares_with_the_fma_loop():
+    done = run("--scaling", "--scale", "0.02", "--repeats", "1", "--pattern", "train04", "--threads", "2")
+    assert done.stdout.count("gain") == 4
+
+
+def test_precision_mode_passes_and_trains(tmp_path):
+    file = tmp_path / "result.json"
+    done = run("--mode", "precision", "--scale", "0.02", "--pattern", "train06,train10", "--json", file)
+    result = json.loads(file.read_text())
+    assert [row["tensor"] for row in result["rows"]] == ["y", "gx", "gw", "gb"] * 2
+    assert len(result["training"]["ours"]) == len(result["training"]["native"]) == 20
+    assert "ours converges" in done.stdout and "native converges" in done.stdout
+
+
+def test_an_unknown_pattern_is_refused():
+    assert "--pattern: expected one of train01_stem_k3_g1" in run("--pattern", "train99", status=2).stderr
