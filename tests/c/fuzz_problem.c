@@ -36,7 +36,8 @@ struct axis_pick {
 
 static struct axis_pick pick_axis(struct bytes *b, enum ogp_padding padding, int width)
 {
-    struct axis_pick a = {.i = pick_extent(b, width ? 40 : 8), .k = 1 + pick(b, 6), .s = 1 + pick(b, 3), .l = 1 + pick(b, 3)};
+    struct axis_pick a = {
+        .i = pick_extent(b, width ? 40 : 8), .k = 1 + pick(b, 6), .s = 1 + pick(b, 3), .l = 1 + pick(b, 3)};
     const int most = padding == OGP_REFLECT ? a.i - 1 : 2 * a.i > 9 ? 9 : 2 * a.i;
     a.p = pick(b, most);
     a.q = pick(b, most);
@@ -51,7 +52,8 @@ static struct axis_pick pick_axis(struct bytes *b, enum ogp_padding padding, int
 static void describe(struct bytes *b, char text[300])
 {
     static const char *const paddings[] = {"zeros", "reflect", "replicate", "circular"};
-    static const char *const layouts[] = {"", " xndhwc", " yndhwc", " xndhwc yndhwc", " wndhwc", " xndhwc wndhwc yndhwc"};
+    static const char *const layouts[] = {
+        "", " xndhwc", " yndhwc", " xndhwc yndhwc", " wndhwc", " xndhwc wndhwc yndhwc"};
     const enum ogp_padding padding = (enum ogp_padding)(pick(b, 1) ? pick(b, 3) : 0);
     const char *dtype = pick(b, 2) ? "f32" : "f64";
     const int g = pick(b, 1) ? 1 + pick(b, 3) : 1, depthwise = pick(b, 1);
@@ -59,8 +61,8 @@ static void describe(struct bytes *b, char text[300])
     const int co = depthwise ? 1 + pick(b, 2) / 2 : 1 + pick(b, 5);
     const struct axis_pick d = pick_axis(b, padding, 0), h = pick_axis(b, padding, 0), w = pick_axis(b, padding, 1);
     snprintf(text, 300, "%s %s n%d g%d ci%d co%d i%dx%dx%d k%dx%dx%d s%dx%dx%d p%dx%dx%d q%dx%dx%d l%dx%dx%d%s", dtype,
-             paddings[padding], n, g, ci * g, co * g, d.i, h.i, w.i, d.k, h.k, w.k, d.s, h.s, w.s, d.p, h.p, w.p, d.q, h.q, w.q,
-             d.l, h.l, w.l, layouts[pick(b, 5)]);
+             paddings[padding], n, g, ci * g, co * g, d.i, h.i, w.i, d.k, h.k, w.k, d.s, h.s, w.s, d.p, h.p, w.p, d.q,
+             h.q, w.q, d.l, h.l, w.l, layouts[pick(b, 5)]);
 }
 
 /* Products that the oracle has to add up. */

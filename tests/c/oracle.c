@@ -39,7 +39,8 @@ static double *dense_copy(enum ogp_dtype dtype, const struct ogp_input *in, cons
                         int64_t at = 0;
                         for (int a = 0; a < 5; a++)
                             at += i[a] == 0 ? 0 : i[a] * in->stride[a];
-                        *next++ = dtype == OGP_F64 ? ((const double *)in->data)[at] : (double)((const float *)in->data)[at];
+                        *next++ =
+                            dtype == OGP_F64 ? ((const double *)in->data)[at] : (double)((const float *)in->data)[at];
                     }
     return copy;
 }
@@ -84,7 +85,7 @@ static struct oracle sums_finish(struct sums *s, int64_t count)
 struct geometry {
     int64_t n, g, co, cig, cog; /* cig, cog: channels of one group */
     int64_t in[3], k[3], o[3];
-    int64_t *source[3];         /* [o][t]: index into x, or -1 */
+    int64_t *source[3]; /* [o][t]: index into x, or -1 */
 };
 
 static void geometry_make(struct geometry *m, const struct ogp_problem *p)

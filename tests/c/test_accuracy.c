@@ -13,8 +13,8 @@
 
 static double worst;
 
-/* The running sums of m equal products are v, 2v, ... mv; each is rounded by at most eps/2 of itself: m/2 units of their
- * total. One more for each block of 1024, and a few for combining the blocks and the result. */
+/* The running sums of m equal products are v, 2v, ... mv; each is rounded by at most eps/2 of itself: m/2 units of
+ * their total. One more for each block of 1024, and a few for combining the blocks and the result. */
 static double allowed_units(const struct tensor *out, enum role role, int64_t terms)
 {
     if (out->dtype == OGP_F64)
@@ -34,10 +34,11 @@ static void compare(const char *text, enum ogp_pass pass, const struct operands 
             const double right = v * count[o].value[i], error = fabs(tensor_get(out, i) - right) / (unit * right);
             const double allowed = allowed_units(out, pass_output_role(pass, o), count[o].terms[i]);
             worst = out->dtype == OGP_F32 ? fmax(worst, error) : worst;
-            if (!EXPECT(error <= allowed, "%s \"%s\" config %s isa %s, products of %.9g: output %d, element %" PRId64 " of %"
-                        PRId64 " terms errs by %.1f units, allowed %.1f", pass_name(pass), text,
-                        options->config ? options->config : "-", options->isa ? options->isa : "-", v, o, i,
-                        count[o].terms[i], error, allowed))
+            if (!EXPECT(error <= allowed,
+                        "%s \"%s\" config %s isa %s, products of %.9g: output %d, element %" PRId64 " of %" PRId64
+                        " terms errs by %.1f units, allowed %.1f",
+                        pass_name(pass), text, options->config ? options->config : "-",
+                        options->isa ? options->isa : "-", v, o, i, count[o].terms[i], error, allowed))
                 return;
         }
     }
@@ -79,8 +80,10 @@ static void test_long_sums(const char *text, enum ogp_pass pass)
         set_inputs(&ops, pass, (double)values[k]);
         for (int c = 1; c < config_count; c++)
             for (int i = 1; i < isa_count; i++) {
-                const struct ogp_options options = {.size = sizeof options, .config = config_names[c], .isa = isa_names[i]};
-                const int repeated = strcmp(config_names[c], "reference") == 0 && i > 1; /* it knows no instruction sets */
+                const struct ogp_options options = {
+                    .size = sizeof options, .config = config_names[c], .isa = isa_names[i]};
+                const int repeated =
+                    strcmp(config_names[c], "reference") == 0 && i > 1; /* it knows no instruction sets */
                 if (repeated || !applies(&p, pass, &options))
                     continue;
                 compute(&p, pass, &options, &ops, NULL);

@@ -32,9 +32,9 @@ static struct dot dot(const struct tensor *a, const struct tensor *b)
     return d;
 }
 
-/* How far two of the dot products may be apart. An entry of a result that sums m terms errs by about sqrt(m) eps/2 times its
- * size, m <= 1024 in one running sum; the errors of entries are independent, so that those of the dot product add up as
- * the root of their squares. 3 times that, and the summation of the dot products themselves. */
+/* How far two of the dot products may be apart. An entry of a result that sums m terms errs by about sqrt(m) eps/2
+ * times its size, m <= 1024 in one running sum; the errors of entries are independent, so that those of the dot product
+ * add up as the root of their squares. 3 times that, and the summation of the dot products themselves. */
 static double allowed(const struct ogp_problem *p, struct dot y, struct dot x, struct dot w)
 {
     const double unit = p->dtype == OGP_F64 ? 0x1p-53 : 0x1p-24;
@@ -48,7 +48,8 @@ static void test_dot(const char *text)
 {
     const struct ogp_problem p = problem_of(text);
     struct operands forward, input, weight;
-    operands_make(&forward, &p, OGP_FORWARD, 0, NULL, FILL_UNIFORM, 5); /* x, w, gy come from the seed: alike in all passes */
+    operands_make(&forward, &p, OGP_FORWARD, 0, NULL, FILL_UNIFORM,
+                  5); /* x, w, gy come from the seed: alike in all passes */
     operands_make(&input, &p, OGP_GRAD_INPUT, 0, NULL, FILL_UNIFORM, 5);
     compute(&p, OGP_FORWARD, NULL, &forward, pool);
     compute(&p, OGP_GRAD_INPUT, NULL, &input, pool);
@@ -59,10 +60,10 @@ static void test_dot(const char *text)
     compute(&p, OGP_GRAD_WEIGHT, NULL, &weight, pool);
     const struct dot w = dot(&weight.out[0], &forward.in[1]);
     const double most = allowed(&p, y, x, w);
-    EXPECT(fabs(y.sum - x.sum) <= most, "\"%s\": <gy,y> %.17g, <gx,x> %.17g, apart %.3g, allowed %.3g", text, y.sum, x.sum,
-           fabs(y.sum - x.sum), most);
-    EXPECT(fabs(y.sum - w.sum) <= most, "\"%s\": <gy,y> %.17g, <gw,w> %.17g, apart %.3g, allowed %.3g", text, y.sum, w.sum,
-           fabs(y.sum - w.sum), most);
+    EXPECT(fabs(y.sum - x.sum) <= most, "\"%s\": <gy,y> %.17g, <gx,x> %.17g, apart %.3g, allowed %.3g", text, y.sum,
+           x.sum, fabs(y.sum - x.sum), most);
+    EXPECT(fabs(y.sum - w.sum) <= most, "\"%s\": <gy,y> %.17g, <gw,w> %.17g, apart %.3g, allowed %.3g", text, y.sum,
+           w.sum, fabs(y.sum - w.sum), most);
     EXPECT(y.mag > 0 && w.mag > 0, "\"%s\": nothing to compare", text);
     printf("  %-52s apart %.1e %.1e of %.1e allowed\n", text, fabs(y.sum - x.sum), fabs(y.sum - w.sum), most);
     operands_free(&forward);
@@ -117,18 +118,19 @@ static void test_impulse(enum ogp_pass pass)
     for (int64_t d = 0; d < k[0]; d++)
         for (int64_t h = 0; h < k[1]; h++)
             for (int64_t w = 0; w < k[2]; w++) {
-                const double got = tensor_get(&ops.out[0], flat(to, at[0] + sign * d, at[1] + sign * h, at[2] + sign * w));
+                const double got =
+                    tensor_get(&ops.out[0], flat(to, at[0] + sign * d, at[1] + sign * h, at[2] + sign * w));
                 const double tap = tensor_get(&ops.in[1], flat(k, d, h, w));
-                EXPECT(got == tap, "%s: tap %" PRId64 " %" PRId64 " %" PRId64 " shows as %g, not %g", pass_name(pass), d, h,
-                       w, got, tap);
+                EXPECT(got == tap, "%s: tap %" PRId64 " %" PRId64 " %" PRId64 " shows as %g, not %g", pass_name(pass),
+                       d, h, w, got, tap);
                 rest -= fabs(got);
             }
     EXPECT(fabs(rest) < 1e-12, "%s: %g outside the kernel's image", pass_name(pass), rest);
     operands_free(&ops);
 }
 
-/* The convolution of a part is the part of the convolution: every output of a big volume against a window cut out around
- * some of its places. Exact on integers. */
+/* The convolution of a part is the part of the convolution: every output of a big volume against a window cut out
+ * around some of its places. Exact on integers. */
 static void test_crop(const char *big_text, const char *small_text)
 {
     const struct ogp_problem big = problem_of(big_text), small = problem_of(small_text);
@@ -142,7 +144,8 @@ static void test_crop(const char *big_text, const char *small_text)
     for (uint64_t place = 0; place < 24; place++) {
         int64_t from[3];
         for (int a = 0; a < 3; a++) /* the ends among them */
-            from[a] = (int64_t)(place < 2 ? place : mix(place, (uint64_t)a) % 1000) * (out[a] - cut[a]) / (place < 2 ? 1 : 999);
+            from[a] = (int64_t)(place < 2 ? place : mix(place, (uint64_t)a) % 1000) * (out[a] - cut[a]) /
+                      (place < 2 ? 1 : 999);
         for (int64_t c = 0; c < small.ci; c++)
             for (int64_t d = 0; d < small.in[0]; d++)
                 for (int64_t h = 0; h < small.in[1]; h++)
@@ -156,8 +159,8 @@ static void test_crop(const char *big_text, const char *small_text)
             const int64_t d = in_volume / (cut[1] * cut[2]), h = in_volume / cut[2] % cut[1], w = in_volume % cut[2];
             const double expected = tensor_get(&whole.out[0], i / volume * out[0] * out[1] * out[2] +
                                                                   flat(out, d + from[0], h + from[1], w + from[2]));
-            if (!EXPECT(tensor_get(&part.out[0], i) == expected, "crop at %" PRId64 " %" PRId64 " %" PRId64 " of \"%s\"",
-                        from[0], from[1], from[2], big_text))
+            if (!EXPECT(tensor_get(&part.out[0], i) == expected,
+                        "crop at %" PRId64 " %" PRId64 " %" PRId64 " of \"%s\"", from[0], from[1], from[2], big_text))
                 break;
         }
     }
@@ -166,10 +169,16 @@ static void test_crop(const char *big_text, const char *small_text)
 }
 
 static const char *const moderate[] = {
-    "g7 ci7 co7 i56x57x67 k7 p3",  "f64 g2 ci2 co2 i40x41x67 k9 p4",       "ci7 co7 i40x41x67 k3 p1",
-    "g2 ci8 co16 i41x40x66 k3 s2 p1", "ci6 co6 i40x41x50 k3 p2 l2",        "g7 ci7 co7 i33x34x67 k7 p3 reflect",
-    "ci7 co14 i50x50x66 k2 s2",    "g3 ci3 co3 i40x30x50 k5 s3x2x1 l2x3x1 p4 replicate",
-    "g3 ci3 co3 i40x30x50 k5 p4x2x7 circular", "ci14 co1 i48 k1",
+    "g7 ci7 co7 i56x57x67 k7 p3",
+    "f64 g2 ci2 co2 i40x41x67 k9 p4",
+    "ci7 co7 i40x41x67 k3 p1",
+    "g2 ci8 co16 i41x40x66 k3 s2 p1",
+    "ci6 co6 i40x41x50 k3 p2 l2",
+    "g7 ci7 co7 i33x34x67 k7 p3 reflect",
+    "ci7 co14 i50x50x66 k2 s2",
+    "g3 ci3 co3 i40x30x50 k5 s3x2x1 l2x3x1 p4 replicate",
+    "g3 ci3 co3 i40x30x50 k5 p4x2x7 circular",
+    "ci14 co1 i48 k1",
 };
 static const char *const full[] = {"g7 ci7 co7 i296x296x168 k7 p3", "g7 ci7 co7 i296x296x168 k9 p4",
                                    "f64 g7 ci7 co7 i296x296x168 k7 p3", "ci7 co7 i296x296x168 k3 p1"};

@@ -59,9 +59,8 @@ static const struct {
     size_t offset;
     int value;
 } bad_enums[] = {
-    {"dtype", FIELD(dtype), 2},       {"dtype", FIELD(dtype), -1},
-    {"padding", FIELD(padding), 4},   {"padding", FIELD(padding), -1},
-    {"x_layout", FIELD(x_layout), 2}, {"w_layout", FIELD(w_layout), 7},
+    {"dtype", FIELD(dtype), 2},        {"dtype", FIELD(dtype), -1},      {"padding", FIELD(padding), 4},
+    {"padding", FIELD(padding), -1},   {"x_layout", FIELD(x_layout), 2}, {"w_layout", FIELD(w_layout), 7},
     {"y_layout", FIELD(y_layout), -1},
 };
 
@@ -71,7 +70,8 @@ static void refused(const struct ogp_problem *problem, const char *name, enum og
     int64_t out[3];
     ogp_plan *plan = (ogp_plan *)&error;
     const enum ogp_status extents = ogp_output_extents(problem, out, &error);
-    EXPECT(extents == expected, "%s: extents: %s, expected %s", name, ogp_status_text(extents), ogp_status_text(expected));
+    EXPECT(extents == expected, "%s: extents: %s, expected %s", name, ogp_status_text(extents),
+           ogp_status_text(expected));
     EXPECT(strstr(error.text, says), "%s: the message does not name '%s': %s", name, says, error.text);
     for (int pass = OGP_FORWARD; pass <= OGP_GRAD_BIAS; pass++) {
         const enum ogp_status status = ogp_plan_create(&plan, problem, (enum ogp_pass)pass, NULL, &error);
@@ -169,7 +169,7 @@ static void test_options(void)
     ogp_plan *plan = NULL;
     EXPECT(ogp_plan_create(NULL, &p, OGP_FORWARD, NULL, NULL) == OGP_BAD_ARG, "no place for the plan");
     EXPECT(ogp_plan_create(&plan, &p, (enum ogp_pass)4, NULL, NULL) == OGP_BAD_ARG, "pass 4");
-    EXPECT(ogp_plan_create(&plan, &p, (enum ogp_pass)-1, NULL, NULL) == OGP_BAD_ARG, "pass -1");
+    EXPECT(ogp_plan_create(&plan, &p, (enum ogp_pass) - 1, NULL, NULL) == OGP_BAD_ARG, "pass -1");
     ogp_plan_destroy(NULL);
 }
 
@@ -192,7 +192,8 @@ static void test_pools(void)
     EXPECT(ogp_pool_from_callback(&pool, parallel, NULL, 0, NULL) == OGP_BAD_ARG && !pool, "callback, 0 threads");
     EXPECT(ogp_pool_from_callback(NULL, parallel, NULL, 1, NULL) == OGP_BAD_ARG, "no place for the callback pool");
     EXPECT(ogp_pool_threads(NULL) == 1, "NULL is the caller");
-    EXPECT(ogp_pool_from_callback(&pool, parallel, NULL, 5, NULL) == OGP_OK && ogp_pool_threads(pool) == 5, "5 threads");
+    EXPECT(ogp_pool_from_callback(&pool, parallel, NULL, 5, NULL) == OGP_OK && ogp_pool_threads(pool) == 5,
+           "5 threads");
     ogp_pool_destroy(pool);
     EXPECT(ogp_pool_create(&pool, 3, NULL) == OGP_OK && ogp_pool_threads(pool) == 3, "3 threads");
     ogp_pool_destroy(pool);
@@ -296,10 +297,11 @@ static void test_wrong_pass(void)
             struct ogp_run run = {.size = sizeof run, .workspace_bytes = ogp_plan_workspace_bytes(plan, 1)};
             run.workspace = test_alloc(run.workspace_bytes);
             const enum ogp_status status = run_pass(plan, (enum ogp_pass)as, &ops, &run, &error);
-            EXPECT(status == (of == as ? OGP_OK : OGP_BAD_ARG), "plan of %s run as %s: %s", pass_name((enum ogp_pass)of),
-                   pass_name((enum ogp_pass)as), ogp_status_text(status));
+            EXPECT(status == (of == as ? OGP_OK : OGP_BAD_ARG), "plan of %s run as %s: %s",
+                   pass_name((enum ogp_pass)of), pass_name((enum ogp_pass)as), ogp_status_text(status));
             if (of != as)
-                EXPECT(strstr(error.text, pass_name((enum ogp_pass)of)), "the message names the plan's pass: %s", error.text);
+                EXPECT(strstr(error.text, pass_name((enum ogp_pass)of)), "the message names the plan's pass: %s",
+                       error.text);
             free(run.workspace);
             operands_free(&ops);
         }
@@ -346,7 +348,8 @@ static void test_empty(const char *text, enum ogp_pass pass)
     if (p.n == 0 && (pass == OGP_GRAD_WEIGHT || pass == OGP_GRAD_BIAS))
         for (int o = 0; o < pass_outputs(pass); o++)
             for (int64_t i = 0; i < tensor_count(&ops.out[o]); i++)
-                EXPECT(tensor_get(&ops.out[o], i) == 0, "%s \"%s\": element %" PRId64 " is not 0", pass_name(pass), text, i);
+                EXPECT(tensor_get(&ops.out[o], i) == 0, "%s \"%s\": element %" PRId64 " is not 0", pass_name(pass),
+                       text, i);
     operands_free(&ops);
 }
 
@@ -356,8 +359,11 @@ static void test_executions(void)
     struct operands ops;
     operands_make(&ops, &p, OGP_FORWARD, 1, NULL, FILL_UNIFORM, 1);
     EXPECT(ogp_plan_create(&forward_plan, &p, OGP_FORWARD, NULL, NULL) == OGP_OK, "plan");
-    struct call c = {tensor_input(&ops.in[0]), tensor_input(&ops.in[1]), tensor_input(&ops.in[2]),
-                     tensor_output(&ops.out[0]), {.size = sizeof c.run}};
+    struct call c = {tensor_input(&ops.in[0]),
+                     tensor_input(&ops.in[1]),
+                     tensor_input(&ops.in[2]),
+                     tensor_output(&ops.out[0]),
+                     {.size = sizeof c.run}};
     c.run.workspace_bytes = ogp_plan_workspace_bytes(forward_plan, 1);
     c.run.workspace = test_alloc(c.run.workspace_bytes);
     test_tensors(&c, &ops);
@@ -403,7 +409,8 @@ static void test_texts(void)
     snprintf(version, sizeof version, "%d.%d.%d", OGP_VERSION_MAJOR, OGP_VERSION_MINOR, OGP_VERSION_PATCH);
     EXPECT(strcmp(ogp_version(), version) == 0, "version %s, header %s", ogp_version(), version);
     for (int status = -1; status < 20; status++)
-        EXPECT(ogp_status_text((enum ogp_status)status) && *ogp_status_text((enum ogp_status)status), "status %d", status);
+        EXPECT(ogp_status_text((enum ogp_status)status) && *ogp_status_text((enum ogp_status)status), "status %d",
+               status);
     EXPECT(strcmp(ogp_status_text(OGP_BAD_ARG), ogp_status_text(OGP_BAD_SHAPE)) != 0, "statuses read alike");
 }
 
@@ -411,9 +418,28 @@ static void test_texts(void)
 
 static int64_t extreme(uint64_t h)
 {
-    static const int64_t values[] = {INT64_MIN, INT64_MIN + 1, -1, 0, 1, 2, 3, 4, 5, 7, 16, 1000, (int64_t)1 << 31,
-                                     ((int64_t)1 << 31) - 1, (int64_t)1 << 32, (int64_t)1 << 40, (int64_t)1 << 55,
-                                     (int64_t)1 << 60, (int64_t)1 << 61, (int64_t)1 << 62, INT64_MAX - 1, INT64_MAX};
+    static const int64_t values[] = {INT64_MIN,
+                                     INT64_MIN + 1,
+                                     -1,
+                                     0,
+                                     1,
+                                     2,
+                                     3,
+                                     4,
+                                     5,
+                                     7,
+                                     16,
+                                     1000,
+                                     (int64_t)1 << 31,
+                                     ((int64_t)1 << 31) - 1,
+                                     (int64_t)1 << 32,
+                                     (int64_t)1 << 40,
+                                     (int64_t)1 << 55,
+                                     (int64_t)1 << 60,
+                                     (int64_t)1 << 61,
+                                     (int64_t)1 << 62,
+                                     INT64_MAX - 1,
+                                     INT64_MAX};
     return values[h % (sizeof values / sizeof *values)];
 }
 
@@ -441,7 +467,8 @@ static void test_extremes(void)
             const int64_t value = extreme(mix(trial, 100 + (uint64_t)i));
             memcpy((char *)&p + FIELD(n) + mix(trial, 200 + (uint64_t)i) % fields * sizeof value, &value, sizeof value);
         }
-        const struct ogp_options options = {.size = sizeof options, .workspace_limit = extreme(mix(trial, 2)),
+        const struct ogp_options options = {.size = sizeof options,
+                                            .workspace_limit = extreme(mix(trial, 2)),
                                             .config = config_names[mix(trial, 3) % (uint64_t)config_count]};
         const enum ogp_pass pass = (enum ogp_pass)(mix(trial, 4) % 4);
         ogp_plan *plan = NULL;

@@ -72,7 +72,8 @@ static void test_strided_window(const char *text)
         gw[c] = 0;
         for (int64_t o = 0; o < voxels; o++) {
             const int64_t d = o / (out[3] * out[4]), h = o / out[4] % out[3], w = o % out[4];
-            const int64_t at = ((c * extent[2] + d * p.stride[0]) * extent[3] + h * p.stride[1]) * extent[4] + w * p.stride[2];
+            const int64_t at =
+                ((c * extent[2] + d * p.stride[0]) * extent[3] + h * p.stride[1]) * extent[4] + w * p.stride[2];
             seen[c * voxels + o] = (double)(mix(9, (uint64_t)(c * voxels + o)) % 7) - 3;
             x[at] = (float)seen[c * voxels + o];
             gw[c] += seen[c * voxels + o] * tensor_get(&weight.in[1], o);

@@ -50,8 +50,8 @@ static void run_child(const char *cap, const char *verbose, const char *isa, cha
         length += (size_t)got;
     out[length] = '\0';
     close(ends[0]);
-    EXPECT(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0, "OGP_ISA=%s: status %#x, said: %s", cap ? cap : "",
-           (unsigned)status, out);
+    EXPECT(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0, "OGP_ISA=%s: status %#x, said: %s",
+           cap ? cap : "", (unsigned)status, out);
 }
 
 static int lines(const char *s)
@@ -92,7 +92,8 @@ static int plan_runs(const char *isa)
         _exit(plan_status(isa));
     EXPECT(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status), "fork");
     status = WEXITSTATUS(status);
-    EXPECT(status == OGP_OK || status == OGP_NOT_APPLICABLE, "isa %s: %s", isa, ogp_status_text((enum ogp_status)status));
+    EXPECT(status == OGP_OK || status == OGP_NOT_APPLICABLE, "isa %s: %s", isa,
+           ogp_status_text((enum ogp_status)status));
     return status == OGP_OK;
 }
 

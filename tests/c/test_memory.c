@@ -127,8 +127,8 @@ static void test_plan(const char *text, enum ogp_pass pass, const char *config)
             EXPECT(live == before, "%s \"%s\": destroy leaves %d allocations", pass_name(pass), text, live - before);
             return;
         }
-        EXPECT(status == OGP_NO_MEMORY && !plan && *error.text, "%s \"%s\", allocation %d fails: %s", pass_name(pass), text, n,
-               ogp_status_text(status));
+        EXPECT(status == OGP_NO_MEMORY && !plan && *error.text, "%s \"%s\", allocation %d fails: %s", pass_name(pass),
+               text, n, ogp_status_text(status));
         EXPECT(live == before, "%s \"%s\", allocation %d fails: %d leak", pass_name(pass), text, n, live - before);
     }
     test_fail("%s \"%s\" never succeeds", pass_name(pass), text);
@@ -180,7 +180,8 @@ static void test_few_threads(int given)
     compute(&p, OGP_FORWARD, NULL, &ops, pool);
     fail_starts_from = 0;
     unsigned char *got = bits_of(&ops.out[0]);
-    EXPECT(memcmp(expected, got, (size_t)tensor_count(&ops.out[0]) * tensor_item(&ops.out[0])) == 0, "%d threads given", given);
+    EXPECT(memcmp(expected, got, (size_t)tensor_count(&ops.out[0]) * tensor_item(&ops.out[0])) == 0, "%d threads given",
+           given);
     ogp_pool_destroy(pool);
     free(expected);
     free(got);
@@ -201,8 +202,8 @@ static void test_execution(const char *text, enum ogp_pass pass, const char *con
     run.workspace = test_alloc(run.workspace_bytes);
     const int before = allocations;
     const enum ogp_status status = run_pass(plan, pass, &ops, &run, NULL);
-    EXPECT(status == OGP_OK && allocations == before, "%s \"%s\": an execution allocates %d times (%s)", pass_name(pass), text,
-           allocations - before, ogp_status_text(status));
+    EXPECT(status == OGP_OK && allocations == before, "%s \"%s\": an execution allocates %d times (%s)",
+           pass_name(pass), text, allocations - before, ogp_status_text(status));
     free(run.workspace);
     ogp_plan_destroy(plan);
     operands_free(&ops);
@@ -253,13 +254,13 @@ static void test_peak(const char *text, enum ogp_pass pass, int64_t limit, int64
     }
     int status = -1;
     const ssize_t got = read(ends[0], &above, sizeof above);
-    EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0 && got == sizeof above, "%s \"%s\": status %d",
-           pass_name(pass), text, status);
+    EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0 && got == sizeof above,
+           "%s \"%s\": status %d", pass_name(pass), text, status);
     close(ends[0]);
     close(ends[1]);
     printf("  %-12s %-40s %7.1f MiB above its tensors\n", pass_name(pass), text, (double)above / 0x1p20);
-    EXPECT(above <= allowed, "%s \"%s\": %" PRId64 " bytes above its tensors, allowed %" PRId64, pass_name(pass), text, above,
-           allowed);
+    EXPECT(above <= allowed, "%s \"%s\": %" PRId64 " bytes above its tensors, allowed %" PRId64, pass_name(pass), text,
+           above, allowed);
 }
 
 int main(int argc, char **argv)
@@ -269,7 +270,8 @@ int main(int argc, char **argv)
 #else
     const int64_t mib = (int64_t)1 << 20;
     const int full = argc > 1 && strcmp(argv[1], "--full") == 0;
-    for (int pass = OGP_FORWARD; pass <= OGP_GRAD_BIAS; pass++) { /* first: a fork keeps what the parent has in memory */
+    for (int pass = OGP_FORWARD; pass <= OGP_GRAD_BIAS;
+         pass++) { /* first: a fork keeps what the parent has in memory */
         if (full)
             test_peak("f64 g7 ci7 co7 i296x296x168 k7 p3", (enum ogp_pass)pass, 0, 128 * mib);
         else

@@ -16,8 +16,9 @@ static int finite_value(double v)
     return v - v == 0;
 }
 
-/* What the definition says of a gradient of x: a window that leaves gy holds padded zeros there, and zero times an infinite
- * weight is NaN. This is the problem with `more` outputs added on each side, where gy is zero. Padding by zeros only. */
+/* What the definition says of a gradient of x: a window that leaves gy holds padded zeros there, and zero times an
+ * infinite weight is NaN. This is the problem with `more` outputs added on each side, where gy is zero. Padding by
+ * zeros only. */
 static void widened_grad_input(const struct ogp_problem *p, const struct operands *ops, struct oracle want[2])
 {
     struct ogp_problem wide = *p;
@@ -57,16 +58,18 @@ static void definition(const struct ogp_problem *p, enum ogp_pass pass, const st
         oracle_run(p, pass, ins, want);
 }
 
-static void compare(const char *text, enum ogp_pass pass, const struct tensor *got, const struct oracle *want, int input,
-                    int64_t at, const char *config, const char *isa)
+static void compare(const char *text, enum ogp_pass pass, const struct tensor *got, const struct oracle *want,
+                    int input, int64_t at, const char *config, const char *isa)
 {
     for (int64_t i = 0; i < want->count; i++) {
         const int expected = finite_value(want->value[i]), actual = finite_value(tensor_get(got, i));
         poisoned += !expected;
         compared++;
-        if (!EXPECT(expected == actual, "%s \"%s\" config %s isa %s: input %d element %" PRId64 " is not finite; output %" PRId64
-                    " is %g, by the definition %g", pass_name(pass), text, config ? config : "-", isa ? isa : "-", input, at, i,
-                    tensor_get(got, i), want->value[i]))
+        if (!EXPECT(expected == actual,
+                    "%s \"%s\" config %s isa %s: input %d element %" PRId64 " is not finite; output %" PRId64
+                    " is %g, by the definition %g",
+                    pass_name(pass), text, config ? config : "-", isa ? isa : "-", input, at, i, tensor_get(got, i),
+                    want->value[i]))
             return;
     }
 }
@@ -102,7 +105,9 @@ static void test_pass(const char *text, enum ogp_pass pass)
             continue; /* which folded windows leave gy is the library's affair */
         const int64_t count = tensor_count(&ops.in[input]);
         for (uint64_t place = 0; place < 5; place++) {
-            const int64_t at = place == 0 ? 0 : place == 1 ? count - 1 : (int64_t)(mix(place, (uint64_t)input) % (uint64_t)count);
+            const int64_t at = place == 0   ? 0
+                               : place == 1 ? count - 1
+                                            : (int64_t)(mix(place, (uint64_t)input) % (uint64_t)count);
             const double before = tensor_get(&ops.in[input], at);
             struct oracle want[2];
             tensor_set(&ops.in[input], at, bad[place % 3]);
@@ -130,8 +135,8 @@ static void test_leftover(const char *text)
         ogp_plan_destroy(plan);
         compute(&p, OGP_GRAD_WEIGHT, &options, &ops, NULL);
         for (int64_t i = 0; i < tensor_count(&ops.out[0]); i++)
-            EXPECT(finite_value(tensor_get(&ops.out[0], i)), "\"%s\": gw %" PRId64 " is poisoned by a voxel outside all windows",
-                   text, i);
+            EXPECT(finite_value(tensor_get(&ops.out[0], i)),
+                   "\"%s\": gw %" PRId64 " is poisoned by a voxel outside all windows", text, i);
     }
     operands_free(&ops);
 }

@@ -23,9 +23,27 @@ static const struct {
 };
 
 static const char *const bad[] = {
-    "i5 k3 nonsense", "i5 k3 z4",    "i5 k",     "i5x6 k3",     "i5x6x7x8 k3", "i5 k3x", "i5 kx3", "i5 k3 f16",
-    "i5 k3 n1x2x3",   "i5 k3 forwar", "i5 k3 xn", "i5 k3 n1.5", "i5 k--3",     "i5 k+3", "i5 k3 X", "i5,k3",
-    "i5 k9223372036854775808", "i5 k99999999999999999999999", "i5 k-9223372036854775809", "i5 k0x10", "i5 k3 -",
+    "i5 k3 nonsense",
+    "i5 k3 z4",
+    "i5 k",
+    "i5x6 k3",
+    "i5x6x7x8 k3",
+    "i5 k3x",
+    "i5 kx3",
+    "i5 k3 f16",
+    "i5 k3 n1x2x3",
+    "i5 k3 forwar",
+    "i5 k3 xn",
+    "i5 k3 n1.5",
+    "i5 k--3",
+    "i5 k+3",
+    "i5 k3 X",
+    "i5,k3",
+    "i5 k9223372036854775808",
+    "i5 k99999999999999999999999",
+    "i5 k-9223372036854775809",
+    "i5 k0x10",
+    "i5 k3 -",
 };
 
 static size_t print(const struct ogp_problem *p, enum ogp_pass pass, char *text, size_t bytes)
@@ -45,8 +63,8 @@ static void test_good(const char *text, const char *canonical)
     const size_t length = print(&p, pass, out, sizeof out);
     EXPECT(strcmp(out, canonical) == 0 && length == strlen(canonical), "\"%s\" prints as \"%s\"", text, out);
     EXPECT(ogp_problem_parse(out, &again, &pass_again, NULL) == OGP_OK, "\"%s\" reads back", out);
-    EXPECT(pass == pass_again && memcmp(p.in, again.in, sizeof p - offsetof(struct ogp_problem, in)) == 0 && p.n == again.n &&
-               p.g == again.g && p.ci == again.ci && p.co == again.co && p.dtype == again.dtype &&
+    EXPECT(pass == pass_again && memcmp(p.in, again.in, sizeof p - offsetof(struct ogp_problem, in)) == 0 &&
+               p.n == again.n && p.g == again.g && p.ci == again.ci && p.co == again.co && p.dtype == again.dtype &&
                p.padding == again.padding && p.x_layout == again.x_layout && p.w_layout == again.w_layout &&
                p.y_layout == again.y_layout,
            "\"%s\" reads back as another problem", out);
@@ -62,7 +80,8 @@ static void test_bad(const char *text)
 }
 
 /* Cut prints: what fits, a zero byte, nothing more, and always the full length. */
-static void test_cuts(const char *whole, size_t length, size_t (*printer)(const void *, char *, size_t), const void *what)
+static void test_cuts(const char *whole, size_t length, size_t (*printer)(const void *, char *, size_t),
+                      const void *what)
 {
     EXPECT(printer(what, NULL, 0) == length, "the length without a buffer: \"%s\"", whole);
     for (size_t bytes = 0; bytes <= length + 2; bytes++) {
@@ -70,8 +89,8 @@ static void test_cuts(const char *whole, size_t length, size_t (*printer)(const 
         memset(out, 'Z', sizeof out);
         EXPECT(printer(what, out, bytes) == length, "the length with %zu bytes", bytes);
         const size_t fits = bytes == 0 ? 0 : bytes - 1 < length ? bytes - 1 : length;
-        EXPECT(memcmp(out, whole, fits) == 0 && (bytes == 0 || out[fits] == '\0'), "%zu bytes: \"%.*s\"", bytes, (int)fits,
-               out);
+        EXPECT(memcmp(out, whole, fits) == 0 && (bytes == 0 || out[fits] == '\0'), "%zu bytes: \"%.*s\"", bytes,
+               (int)fits, out);
         for (size_t i = bytes ? fits + 1 : 0; i < sizeof out; i++)
             if (!EXPECT(i < bytes || out[i] == 'Z', "%zu bytes: wrote at %zu", bytes, i))
                 return;
@@ -117,8 +136,9 @@ static void test_defaults(void)
 /* Any bytes: an answer, no crash; and what is accepted prints and reads back. */
 static void test_noise(void)
 {
-    static const char *const bits[] = {"i", "k3", "5", "x", " ", "forward", "f64", "n", "-", "reflect", "p1", "q", "xndhwc",
-                                       "99999999999999999999", "g2", "\t", "l", "s1x2x3", "\x80", "_", "0"};
+    static const char *const bits[] = {"i",  "k3", "5",       "x",      " ",    "forward", "f64",
+                                       "n",  "-",  "reflect", "p1",     "q",    "xndhwc",  "99999999999999999999",
+                                       "g2", "\t", "l",       "s1x2x3", "\x80", "_",       "0"};
     int accepted = 0;
     for (uint64_t trial = 0; trial < 20000; trial++) {
         char text[400] = "", out[400];

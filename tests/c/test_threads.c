@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads: any pool gives the bits of the serial run; pools are shared, forked, lent by a host, cancelled, outnumbered. */
+/* Threads: any pool gives the bits of the serial run; pools are shared, forked, lent by a host, cancelled, outnumbered.
+ */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -44,8 +45,12 @@ static size_t output_bytes(const struct job *j)
 
 static enum ogp_status job_run(struct job *j, ogp_pool *pool, int (*poll)(void *), void *poll_arg)
 {
-    const struct ogp_run run = {.size = sizeof run, .workspace = j->scratch.data, .workspace_bytes = j->scratch.bytes,
-                                .pool = pool, .poll = poll, .poll_arg = poll_arg};
+    const struct ogp_run run = {.size = sizeof run,
+                                .workspace = j->scratch.data,
+                                .workspace_bytes = j->scratch.bytes,
+                                .pool = pool,
+                                .poll = poll,
+                                .poll_arg = poll_arg};
     tensor_set_all(&j->ops.out[0], 12345);
     return run_pass(j->plan, j->pass, &j->ops, &run, NULL);
 }
@@ -263,8 +268,9 @@ static void test_host(void)
             EXPECT(ogp_pool_from_callback(&serial, host_serial, &h, 4, NULL) == OGP_OK, "host pool");
             EXPECT(ogp_pool_from_callback(&threaded, host_threads, NULL, 5, NULL) == OGP_OK, "host pool");
             EXPECT(job_run(&j, serial, NULL, NULL) == OGP_OK && job_right(&j), "on a host's loop");
-            EXPECT(h.calls > 0 && h.most > 1 && h.most <= 4, "%s \"%s\": the host was called %d times with up to %d workers",
-                   pass_name(j.pass), texts[t], h.calls, h.most);
+            EXPECT(h.calls > 0 && h.most > 1 && h.most <= 4,
+                   "%s \"%s\": the host was called %d times with up to %d workers", pass_name(j.pass), texts[t],
+                   h.calls, h.most);
             EXPECT(job_run(&j, threaded, NULL, NULL) == OGP_OK && job_right(&j), "on a host's threads");
             ogp_pool_destroy(serial);
             ogp_pool_destroy(threaded);
@@ -310,7 +316,8 @@ static void test_poll(ogp_pool *pool, const char *text)
         job_make(&j, text, (enum ogp_pass)pass);
         struct poll p = {.caller = pthread_self()};
         EXPECT(job_run(&j, pool, poll_count, &p) == OGP_OK && job_right(&j), "%s polled", pass_name(j.pass));
-        EXPECT(p.calls > 0 && p.elsewhere == 0, "%s: %d polls, %d on other threads", pass_name(j.pass), p.calls, p.elsewhere);
+        EXPECT(p.calls > 0 && p.elsewhere == 0, "%s: %d polls, %d on other threads", pass_name(j.pass), p.calls,
+               p.elsewhere);
         const int all = p.calls;
         for (int stop = 1; stop <= all; stop += 1 + all / 3) {
             p = (struct poll){.caller = pthread_self(), .stop_after = stop};

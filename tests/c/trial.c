@@ -14,8 +14,8 @@
 #include "testlib.h"
 
 /* Limits that rotate beside the default. The small ones cut these small problems into many tiles. */
-static const int64_t budgets[] = {OGP_NO_WORKSPACE, 16 << 10, 50000, 1 << 10, 128 << 10, 24 << 10, 1 << 20, 6 << 10,
-                                  64 << 10,         1 << 30};
+static const int64_t budgets[] = {OGP_NO_WORKSPACE, 16 << 10, 50000,   1 << 10,  128 << 10,
+                                  24 << 10,         1 << 20,  6 << 10, 64 << 10, 1 << 30};
 enum { BUDGETS = sizeof budgets / sizeof *budgets };
 
 static struct {
@@ -72,7 +72,7 @@ struct trial {
     struct ogp_problem problem;
     enum ogp_pass pass;
     enum fill fill;
-    uint64_t turn;        /* what rotates, rotates from here */
+    uint64_t turn; /* what rotates, rotates from here */
     struct operands ops;
     struct oracle want[2];
     int outputs;
@@ -157,8 +157,8 @@ static void compare(const struct trial *t, const struct way *way, int out, const
         const double error = fabs(value - expected), allowed = direct_bound(got->dtype, want->terms[i]) * unit * mag;
         const double rounded = t->fill == FILL_INTEGERS && !way->exact ? fabs(rint(value) - expected) : error;
         if (t->fill == FILL_INTEGERS ? !(rounded == 0) : !(error <= allowed)) {
-            trial_fail(t, way, "output %d, element %" PRId64 " of %" PRId64 ": expected %.17g, got %.17g (bound %.3g)", out,
-                       i, want->count, expected, value, t->fill == FILL_INTEGERS ? 0 : allowed);
+            trial_fail(t, way, "output %d, element %" PRId64 " of %" PRId64 ": expected %.17g, got %.17g (bound %.3g)",
+                       out, i, want->count, expected, value, t->fill == FILL_INTEGERS ? 0 : allowed);
             return;
         }
         if (mag > 0 && error / (unit * mag) > counts.worst)
@@ -173,12 +173,16 @@ static int execute(struct trial *t, const struct way *way, const ogp_plan *plan,
 {
     struct ogp_error error = {.size = sizeof error};
     struct scratch scratch = scratch_make(bytes);
-    const struct ogp_run run = {.size = sizeof run, .accumulate = way->accumulate, .workspace = scratch.data,
-                                .workspace_bytes = bytes, .pool = pool};
+    const struct ogp_run run = {.size = sizeof run,
+                                .accumulate = way->accumulate,
+                                .workspace = scratch.data,
+                                .workspace_bytes = bytes,
+                                .pool = pool};
     uint64_t before[3] = {0};
     for (int i = 0; i < pass_inputs(t->pass); i++)
         before[i] = tensor_hash(&t->ops.in[i]);
-    const enum ogp_status status = run_pass(plan, t->pass, &t->ops, bytes || pool || way->accumulate ? &run : NULL, &error);
+    const enum ogp_status status =
+        run_pass(plan, t->pass, &t->ops, bytes || pool || way->accumulate ? &run : NULL, &error);
     counts.runs++;
     if (status != OGP_OK)
         trial_fail(t, way, "execution: %s: %s", ogp_status_text(status), error.text);
@@ -281,13 +285,14 @@ static void check_workspace(const struct trial *t, const struct way *way, const 
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
         const size_t bytes = ogp_plan_workspace_bytes(plan, threads[i]);
         if (bytes > (size_t)limit || bytes < last)
-            trial_fail(t, way, "workspace for %d threads: %zu bytes, limit %" PRId64 ", for fewer threads %zu", threads[i],
-                       bytes, limit, last);
+            trial_fail(t, way, "workspace for %d threads: %zu bytes, limit %" PRId64 ", for fewer threads %zu",
+                       threads[i], bytes, limit, last);
         last = bytes;
     }
 }
 
-/* Whether the plan's configuration adds up the products as they are. A plan's line is "problem | configuration, ...". */
+/* Whether the plan's configuration adds up the products as they are. A plan's line is "problem | configuration, ...".
+ */
 static int is_direct(const char *describe)
 {
     const char *config = strstr(describe, "| ");
@@ -307,8 +312,8 @@ static int pool_for(const struct trial *t, uint64_t turn)
 static ogp_plan *make_plan(const struct trial *t, struct way *way)
 {
     struct ogp_error error = {.size = sizeof error};
-    const struct ogp_options options = {.size = sizeof options, .workspace_limit = way->budget, .config = way->config,
-                                        .isa = way->isa};
+    const struct ogp_options options = {
+        .size = sizeof options, .workspace_limit = way->budget, .config = way->config, .isa = way->isa};
     ogp_plan *plan = NULL;
     const enum ogp_status status = ogp_plan_create(&plan, &t->problem, t->pass, &options, &error);
     if (status == OGP_NOT_APPLICABLE && (way->config || way->isa)) {
@@ -370,7 +375,8 @@ static int wanted(const char *filter, const char *name)
     return !filter || (name && strcmp(filter, name) == 0);
 }
 
-/* The library's own choice is one of the named, and the reference ignores the instruction set: no need to repeat them. */
+/* The library's own choice is one of the named, and the reference ignores the instruction set: no need to repeat them.
+ */
 static int worthwhile(const struct trial *t, const char *config, const char *isa)
 {
     if (!wanted(t->filter->config, config) || !wanted(t->filter->isa, isa))

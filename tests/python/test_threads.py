@@ -18,14 +18,23 @@ def threads_restored():
     torch.set_num_threads(before)
 
 
-def step(c, kernel, size, mode="zeros", stride=1, groups=None, dtype=torch.float32):
-    """y and all gradients of one layer, seeded."""
+def layer(c, kernel, size, mode="zeros", stride=1, groups=None, dtype=torch.float32):
+    """A layer, its input and a gradient of its output, seeded."""
     torch.manual_seed(1)
     conv = Conv3d(c, c, kernel, stride=stride, padding=kernel // 2, groups=groups or c, padding_mode=mode, dtype=dtype)
     x = torch.randn(1, c, *size, dtype=dtype, requires_grad=True)
+    return conv, x, torch.randn_like(conv(x))
+
+
+def run(conv, x, gy):
+    """y and all gradients."""
     with conv3d_backend("c"):
         y = conv(x)
-    return [y.detach(), *torch.autograd.grad(y, (x, conv.weight, conv.bias), torch.randn_like(y))]
+    return [y.detach(), *torch.autograd.grad(y, (x, conv.weight, conv.bias), gy)]
+
+
+def step(**arguments):
+    return run(*layer(**arguments))
 
 
 STEPS = [
@@ -48,25 +57,24 @@ def test_the_same_bits_for_any_number_of_threads(arguments):
 
 
 def test_eight_python_threads():
-    expected = [step(**arguments) for arguments in STEPS]
+    layers = [layer(**arguments) for arguments in STEPS]
+    small = [(torch.randn(1, 2, 5, 6, 7 + k), torch.randn(2, 1, 3, 3, 3)) for k in range(8)]
+    expected = [run(*operands) for operands in layers]
+    expected_small = [conv3d(x, w, groups=2) for x, w in small]
     failures = []
 
     def work(first):
         try:
-            for k in range(6):
-                which = (first + k) % len(STEPS)
-                x, w = torch.randn(1, 2, 5, 6, 7 + first), torch.randn(2, 1, 3, 3, 3)
-                if not torch.equal(conv3d(x, w, groups=2), conv3d(x.clone(), w, groups=2)):
+            for k in range(12):
+                which = (first + k) % len(layers)
+                if not torch.equal(conv3d(*small[first], groups=2), expected_small[first]):
                     failures.append(("small", first))
-                with lock:
-                    seeded = step(**STEPS[which])
-                for a, b in zip(seeded, expected[which]):
+                for a, b in zip(run(*layers[which]), expected[which]):
                     if not torch.equal(a, b):
                         failures.append((which, first))
         except Exception as error:  # a thread's own would be lost
             failures.append(error)
 
-    lock = threading.Lock()  # of the global random state that step seeds
     workers = [threading.Thread(target=work, args=(k,)) for k in range(8)]
     for worker in workers:
         worker.start()
@@ -118,13 +126,14 @@ def test_after_a_fork(threads):
 
 def test_the_threads_of_torch_are_honoured(monkeypatch):
     """In the forward and in the backward, which autograd may run elsewhere."""
+    operands = layer(**STEPS[0])
     asked = []
     for name in ("forward", "grad_input", "grad_weight"):
-        run = getattr(core._core, name)
-        spy = lambda *args, run=run: asked.append(args[-1]) or run(*args)
+        original = getattr(core._core, name)
+        spy = lambda *args, original=original: asked.append(args[-1]) or original(*args)
         monkeypatch.setattr(core._core, name, spy)
     torch.set_num_threads(1)
-    step(**STEPS[0])
+    run(*operands)
     assert asked == [1, 1, 1]
 
 

@@ -8,7 +8,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_modules import module_db
 
-from oil_gas_ops_prospect.conv3d_custom import Conv3d
+from oil_gas_ops_prospect.conv3d_custom import Conv3d, conv3d_backend
 from oil_gas_ops_prospect.conv3d_custom.functional import conv3d
 
 OP = next(op for op in op_db if op.name == "nn.functional.conv3d")
@@ -21,6 +21,13 @@ def assert_near(a, b):
     exact = not (b.is_floating_point() or b.is_complex()) or b.numel() == 0
     atol = 0 if exact else 64 * torch.finfo(b.dtype).eps * max(1.0, b.abs().max().item())
     torch.testing.assert_close(a, b, rtol=0, atol=atol)
+
+
+@pytest.fixture(params=["auto", "composite"])
+def backend(request):
+    """The C core where it takes the dtype, and the composite everywhere."""
+    with conv3d_backend(request.param):
+        yield request.param
 
 
 def samples(dtype, requires_grad):
