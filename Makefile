@@ -52,7 +52,7 @@ build/%/build.ninja: $(VENV)/.requirements
 define c-tests
 	@mkdir -p $(RESULTS)
 	meson test -C build/$(1) --logbase $(2) --print-errorlogs $(3); status=$$?; \
-	cp build/$(1)/meson-logs/$(2).junit.xml $(RESULTS)/$(2).xml; exit $$status
+	cp build/$(1)/meson-logs/$(2)*.junit.xml $(RESULTS)/$(2).xml; exit $$status
 endef
 
 # ---- tests ----

@@ -5,7 +5,7 @@ from hypothesis import settings
 
 from oil_gas_ops_prospect.conv3d_custom import conv3d_backend
 
-settings.register_profile("suite", deadline=None, derandomize=True, max_examples=60)
+settings.register_profile("suite", deadline=None, derandomize=True, max_examples=40)
 settings.register_profile("long", deadline=None, max_examples=3000)
 
 

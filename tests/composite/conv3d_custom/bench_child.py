@@ -44,7 +44,10 @@ def _serve(connection, kind, threads, backend, device, limit):
         _limit_memory(limit)
     passes = None
     while True:
-        command, *args = connection.recv()
+        try:
+            command, *args = connection.recv()
+        except EOFError:  # the parent is gone
+            return
         try:
             if command == "build":
                 passes = None
