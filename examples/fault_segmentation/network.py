@@ -1,49 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small fault segmentation network: a U of two levels, with depthwise kernels of 7 and 9 (ConvNeXt-like blocks)."""
+"""The network: a U-Net of three levels whose blocks are those of ConvNeXt, with large depthwise kernels."""
 
-import torch
 from torch import nn
-from torch.nn.functional import gelu, interpolate
+from torch.nn.functional import interpolate
+
+from oil_gas_ops_prospect.conv3d_custom import Conv3d
+
+KERNELS = (7, 9, 9)  # of the depthwise layers, from full resolution down
 
 
 class Block(nn.Module):
-    """Depthwise kernel, then two pointwise layers, beside a shortcut (Liu et al. 2022, in three dimensions)."""
+    """x + a correction: each channel is filtered by its own large kernel, then the channels of a voxel are mixed."""
 
     def __init__(self, channels, kernel, conv):
         super().__init__()
-        self.spread = conv(channels, channels, kernel, padding=kernel // 2, groups=channels)
-        self.norm = nn.GroupNorm(1, channels)
-        self.widen = conv(channels, 2 * channels, 1)
-        self.narrow = conv(2 * channels, channels, 1)
+        self.correction = nn.Sequential(
+            conv(channels, channels, kernel, padding=kernel // 2, groups=channels),
+            nn.GroupNorm(1, channels),
+            conv(channels, 2 * channels, 1),
+            nn.ReLU(inplace=True),
+            conv(2 * channels, channels, 1),
+        )
 
     def forward(self, x):
-        return x + self.narrow(gelu(self.widen(self.norm(self.spread(x)))))
+        return x + self.correction(x)
 
 
 class FaultNet(nn.Module):
-    """(n, 1, d, h, w) seismic to (n, 1, d, h, w) logits; sides divisible by 2. conv: the 3-D convolution layer."""
+    """(N, 1, D, H, W) seismic -> (N, 1, D, H, W) logits of being on a fault. Extents are 4 or more each.
 
-    def __init__(self, conv, width=8):
+    width: channels at full resolution, doubled at each level below.
+    conv: the class of all convolutions; anything that takes what torch.nn.Conv3d takes.
+    """
+
+    def __init__(self, width, conv=Conv3d):
         super().__init__()
+        self.width = width
+        channels = [width << level for level in range(len(KERNELS))]
         self.stem = conv(1, width, 3, padding=1)
-        self.fine = Block(width, 7, conv)
-        self.down = conv(width, 2 * width, 2, stride=2)
-        self.coarse = nn.Sequential(Block(2 * width, 9, conv), Block(2 * width, 9, conv))
-        self.up = conv(2 * width, width, 1)
-        self.merge = Block(width, 7, conv)
+        self.encoder = nn.ModuleList(Block(c, k, conv) for c, k in zip(channels, KERNELS))
+        self.down = nn.ModuleList(conv(c, 2 * c, 2, stride=2) for c in channels[:-1])
+        self.up = nn.ModuleList(conv(2 * c, c, 1) for c in channels[:-1])
+        self.decoder = nn.ModuleList(Block(c, k, conv) for c, k in zip(channels[:-1], KERNELS))
         self.head = conv(width, 1, 1)
 
-    def forward(self, x):
-        fine = self.fine(self.stem(x))
-        coarse = self.up(self.coarse(self.down(fine)))
-        coarse = interpolate(coarse, scale_factor=2, mode="trilinear", align_corners=False)
-        return self.head(self.merge(fine + coarse))
-
-
-def bce_dice(logits, target):
-    """Binary cross-entropy (faults weighted up, they are rare) plus one minus the soft Dice coefficient."""
-    weight = torch.tensor(4.0)
-    bce = nn.functional.binary_cross_entropy_with_logits(logits, target, pos_weight=weight)
-    p = logits.sigmoid()
-    dice = (2 * (p * target).sum() + 1) / (p.sum() + target.sum() + 1)
-    return bce + 1 - dice
+    def forward(self, seismic):
+        x = self.stem(seismic)
+        skips = []
+        for block, down in zip(self.encoder, self.down):
+            x = block(x)
+            skips.append(x)
+            x = down(x)
+        x = self.encoder[-1](x)
+        for skip, up, block in reversed([*zip(skips, self.up, self.decoder)]):
+            x = block(skip + interpolate(up(x), size=skip.shape[2:], mode="trilinear"))
+        return self.head(x)

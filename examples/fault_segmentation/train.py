@@ -1,166 +1,152 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small fault segmentation network whose 3-D convolutions are those of this package.
+"""Trains a small network to find faults in seismic volumes, with the Conv3d of this package.
 
-    python train.py                                        synthetic volumes, made here
-    python train.py --volume survey.sgy --labels faults.npy    your own
-
-Writes section.png, loss.png and weights.pt to --output; prints the Dice coefficient and IoU on held-out data, and the time of
-one training step of the same network with torch.nn.Conv3d beside it."""
+Without --volume the volumes are synthetic. With it, the first three quarters of your inlines are trained on and the last
+quarter is held out. Writes section.png, loss.png and weights.pt, and at the end times one training step of the same
+network with torch.nn.Conv3d.
+"""
 
 import argparse
+import sys
 import time
 from pathlib import Path
 
-import figures
 import numpy as np
 import torch
-from metrics import overlap
-from network import FaultNet, bce_dice
+from figures import save_curves, save_sections
+from metrics import dice_and_iou
+from network import FaultNet
+from patches import predict, random_patch
 from synthetic import make_volume
 from tqdm import tqdm
+from training import Trainer, time_step
 from volume_io import read_pair
 
 from oil_gas_ops_prospect.conv3d_custom import Conv3d
 
+LEAST_EXTENT = 8
+WINDOW = 128  # extent of a window of prediction, and most of what is predicted after each epoch
+NATIVE_EXTENT = 64  # of the patch that native is timed on: the native backward takes seconds there
 
-def arguments(given=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--volume", help="seismic volume, .npy or .sgy (inline, crossline, depth)")
-    parser.add_argument("--labels", help="fault labels of the same shape, not 0 on a fault")
-    parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--volumes", type=int, default=10, help="synthetic volumes, of which a fifth is held out")
-    parser.add_argument("--patches", type=int, default=16, help="training patches an epoch")
-    parser.add_argument("--patch", type=int, default=48, help="side of a training patch, even")
-    parser.add_argument("--extent", type=int, default=64, help="side of a synthetic volume, even")
-    parser.add_argument("--width", type=int, default=8, help="channels of the first level")
-    parser.add_argument("--rate", type=float, default=4e-3, help="learning rate")
-    parser.add_argument("--threads", type=int, default=0, help="0: torch's own choice")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, default=Path("demo-output"))
-    parser.add_argument("--no-native", action="store_true", help="skip the timing of torch.nn.Conv3d")
-    args = parser.parse_args(given)
-    if bool(args.volume) != bool(args.labels):
+
+def _positive(text):
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected 1 or more, got {value}")
+    return value
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+    add("--volume", metavar="FILE", help="seismic, .npy (depth, inline, crossline) or .sgy; needs --labels")
+    add("--labels", metavar="FILE", help="faults, a volume of the same shape: not 0 on a fault")
+    add("--epochs", type=_positive, default=20, help="passes of --steps random patches")
+    add("--steps", type=_positive, default=36, help="patches an epoch")
+    add("--patch", type=_positive, default=64, help="extent of a patch")
+    add("--width", type=_positive, default=12, help="channels of the network at full resolution")
+    add("--rate", type=float, default=1e-2, help="highest learning rate")
+    add("--volumes", type=_positive, default=12, help="synthetic volumes to train on")
+    add("--extent", type=_positive, default=128, help="extent of a synthetic volume")
+    add("--seed", type=int, default=0, help="the same seed gives the same run")
+    add("--threads", type=_positive, default=torch.get_num_threads())
+    add("--output", metavar="FOLDER", type=Path, default=Path("demo-output"))
+    options = parser.parse_args(arguments)
+    if (options.volume is None) != (options.labels is None):
         parser.error("--volume and --labels go together")
-    if args.patch % 2 or args.extent % 2 or args.patch > args.extent and not args.volume:
-        parser.error("--patch and --extent are even, and a patch fits its volume")
-    if min(args.epochs, args.patches, args.patch, args.width) < 1 or args.volumes < 2:
-        parser.error("--epochs, --patches, --patch and --width are at least 1, --volumes at least 2")
-    return args
+    if min(options.patch, options.extent) < LEAST_EXTENT:
+        parser.error(f"--patch and --extent: expected {LEAST_EXTENT} or more")
+    return options
 
 
-def load(args):
-    """(training pairs, held-out pairs) of (seismic, labels) arrays."""
-    if args.volume:
-        seismic, labels = read_pair(args.volume, args.labels, args.patch)
-        cut = max(args.patch, int(0.8 * seismic.shape[0]))
-        held = slice(min(cut, seismic.shape[0] - args.patch), None)  # the last inlines; with little data they overlap
-        return [(seismic[:cut], labels[:cut])], [(seismic[held], labels[held])]
-    made = [make_volume(args.seed * 1000 + k, args.extent)
-            for k in tqdm(range(args.volumes), desc="volumes", unit="volume")]
-    held = max(1, args.volumes // 5)
-    return made[:-held], made[-held:]
+def _split(seismic, labels):
+    """The first three quarters of the inlines, and the rest."""
+    cut = seismic.shape[1] * 3 // 4
+    if min(*seismic.shape, seismic.shape[1] - cut) < LEAST_EXTENT:
+        raise ValueError(
+            f"--volume: expected {LEAST_EXTENT} samples and crosslines and {4 * LEAST_EXTENT} inlines or more, got "
+            f"shape {seismic.shape}"
+        )
+    return (seismic[:, :cut], labels[:, :cut]), (seismic[:, cut:], labels[:, cut:])
 
 
-def tensor(array):
-    return torch.from_numpy(np.ascontiguousarray(array)).float()[None, None]
+def volumes_of(options):
+    """(volumes to train on, held-out volume), each volume a pair (seismic, labels)."""
+    if options.volume is not None:
+        training, held_out = _split(*read_pair(options.volume, options.labels))
+        return [training], held_out
+    seeds = np.random.SeedSequence(options.seed).spawn(options.volumes + 1)
+    shape = (options.extent,) * 3
+    made = [make_volume(shape, seed) for seed in tqdm(seeds, desc="volumes", file=sys.stdout, leave=False)]
+    return made[:-1], made[-1]
 
 
-def random_patch(rng, pairs, side):
-    """A patch of a random volume at a random place, mirrored at random along the horizontal axes."""
-    seismic, labels = pairs[rng.integers(len(pairs))]
-    at = tuple(slice(first, first + side) for first in (rng.integers(n - side + 1) for n in seismic.shape))
-    flips = [axis for axis in (0, 1) if rng.random() < 0.5]
-    return tensor(np.flip(seismic[at], flips)), tensor(np.flip(labels[at], flips))
+def _middle(pair, most):
+    """The middle of a volume, at most `most` along each axis."""
+    window = tuple(slice(max(0, (n - most) // 2), max(0, (n - most) // 2) + most) for n in pair[0].shape)
+    return pair[0][window], pair[1][window]
 
 
-def even(array):
-    """The array without the last element of axes of odd length."""
-    return array[tuple(slice(0, n - n % 2) for n in array.shape)]
+def train(network, training, held_out, options):
+    """(losses, held-out Dices) of the epochs."""
+    rng = np.random.default_rng(options.seed)
+    trainer = Trainer(network, options.rate, options.epochs * options.steps)
+    seismic, labels = _middle(held_out, WINDOW)
+    losses, dices = [], []
+    with tqdm(total=options.epochs * options.steps, unit="step", file=sys.stdout) as bar:
+
+        def report(loss):
+            bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
+            bar.update()
+
+        for epoch in range(1, options.epochs + 1):
+            start = time.perf_counter()
+            losses.append(trainer.epoch(rng, training, options.patch, options.steps, report))
+            seconds = time.perf_counter() - start
+            dices.append(dice_and_iou(predict(network, seismic, WINDOW) > 0.5, labels)[0])
+            bar.write(
+                f"epoch {epoch:2}/{options.epochs}  loss {losses[-1]:.4f}  held-out Dice {dices[-1]:.3f}  {seconds:.1f} s",
+                file=sys.stdout,
+            )
+    return losses, dices
 
 
-@torch.no_grad()
-def evaluate(net, pairs):
-    """(loss, Dice, IoU) over the held-out volumes, and the fault probability of the first."""
-    logits = [net(tensor(even(seismic))) for seismic, _ in pairs]
-    targets = [tensor(even(labels)) for _, labels in pairs]
-    loss = sum(bce_dice(l, t).item() for l, t in zip(logits, targets)) / len(pairs)
-    predicted = torch.cat([(l > 0).flatten() for l in logits])
-    dice, iou = overlap(predicted, torch.cat([t.flatten() > 0 for t in targets]))
-    return loss, dice, iou, logits[0].sigmoid()[0, 0].numpy()
+def compare_with_native(network, training, options):
+    """Prints what one step takes with this package's Conv3d and with torch's, from the same weights on the same patch."""
+    extent = min(options.patch, NATIVE_EXTENT)
+    seismic, labels = random_patch(np.random.default_rng(options.seed), training, extent)
+    ours, loss = time_step(network, Conv3d, seismic, labels, repeats=3)
+    native, native_loss = time_step(network, torch.nn.Conv3d, seismic, labels, repeats=1)
+    print(f"one training step on {' x '.join(map(str, seismic.shape[2:]))}, {torch.get_num_threads()} threads:")
+    print(f"  Conv3d of this package  {ours:8.3f} s  loss {loss:.6f}")
+    print(f"  torch.nn.Conv3d         {native:8.3f} s  loss {native_loss:.6f}  ({native / ours:.1f} x the time)")
 
 
-def train_step(net, optimiser, seismic, labels):
-    optimiser.zero_grad(set_to_none=True)
-    loss = bce_dice(net(seismic), labels)
-    loss.backward()
-    optimiser.step()
-    return loss.item()
-
-
-def train(net, training, held_out, args):
-    """Trains in place; returns the losses of the epochs, (training, held out)."""
-    rng = np.random.default_rng(args.seed)
-    optimiser = torch.optim.AdamW(net.parameters(), lr=args.rate)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, args.rate, total_steps=args.epochs * args.patches + 1)
-    losses = [], []
-    for epoch in range(args.epochs):
-        start, total = time.perf_counter(), 0.0
-        with tqdm(range(args.patches), desc=f"epoch {epoch + 1:2}/{args.epochs}", unit="patch", leave=False) as bar:
-            for step in bar:
-                total += train_step(net, optimiser, *random_patch(rng, training, args.patch))
-                schedule.step()
-                bar.set_postfix(loss=f"{total / (step + 1):.3f}")
-        seconds = time.perf_counter() - start
-        loss, dice, _, _ = evaluate(net, held_out)
-        losses[0].append(total / args.patches)
-        losses[1].append(loss)
-        print(f"epoch {epoch + 1:2}/{args.epochs}  loss {losses[0][-1]:.4f}  held out {loss:.4f}  Dice {dice:.3f}  "
-              f"{seconds:.1f} s", flush=True)
-    return losses
-
-
-def time_step(conv, state, patch, width):
-    """Seconds of one training step of the network with this convolution layer and these weights."""
-    net = FaultNet(conv, width)
-    net.load_state_dict(state)
-    optimiser = torch.optim.AdamW(net.parameters())
+def main(arguments=None):
+    options = parse(arguments)
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(options.seed)
     start = time.perf_counter()
-    train_step(net, optimiser, *patch)
-    return time.perf_counter() - start
+    try:
+        training, held_out = volumes_of(options)
+    except (OSError, RuntimeError, ValueError) as error:
+        sys.exit(f"train.py: {error}")
+    options.output.mkdir(parents=True, exist_ok=True)
+    network = FaultNet(options.width)
+    print(f"{sum(p.numel() for p in network.parameters())} parameters, {options.threads} threads")
 
+    losses, dices = train(network, training, held_out, options)
+    seismic, labels = held_out
+    probability = predict(network, seismic, WINDOW)
+    dice, iou = dice_and_iou(probability > 0.5, labels)
+    title = f"Held out: Dice {dice:.3f}, IoU {iou:.3f}"
+    save_sections(options.output / "section.png", seismic, labels, probability, title)
+    save_curves(options.output / "loss.png", losses, dices)
+    torch.save(network.state_dict(), options.output / "weights.pt")
 
-def compare(net, training, args):
-    patch = random_patch(np.random.default_rng(args.seed), training, args.patch)
-    state = net.state_dict()
-    time_step(Conv3d, state, patch, args.width)  # warm-up
-    ours = min(time_step(Conv3d, state, patch, args.width) for _ in range(3))
-    native = time_step(torch.nn.Conv3d, state, patch, args.width)
-    print(f"one training step on a patch of {args.patch}^3: {ours:.3f} s; the same network with torch.nn.Conv3d: "
-          f"{native:.3f} s ({native / ours:.1f} times)")
-
-
-def main(given=None):
-    args = arguments(given)
-    if args.threads:
-        torch.set_num_threads(args.threads)
-    torch.manual_seed(args.seed)
-    training, held_out = load(args)
-    net = FaultNet(Conv3d, args.width)
-    parameters = sum(p.numel() for p in net.parameters())
-    print(f"{len(training)} training volumes, {len(held_out)} held out, {parameters} parameters, "
-          f"{torch.get_num_threads()} threads")
-    losses = train(net, training, held_out, args)
-    loss, dice, iou, probability = evaluate(net, held_out)
-    args.output.mkdir(parents=True, exist_ok=True)
-    seismic, labels = (even(a) for a in held_out[0])
-    inline = int(np.argmax(labels.sum((1, 2))))
-    figures.section(args.output / "section.png", seismic[inline], labels[inline], probability[inline],
-                    f"held-out volume, inline {inline}: Dice {dice:.2f}, IoU {iou:.2f}")
-    figures.loss_curve(args.output / "loss.png", *losses)
-    torch.save(net.state_dict(), args.output / "weights.pt")
-    print(f"held out: loss {loss:.4f}, Dice {dice:.3f}, IoU {iou:.3f}; pictures and weights in {args.output}/")
-    if not args.no_native:
-        compare(net, training, args)
+    compare_with_native(network, training, options)
+    print(f"held-out Dice {dice:.3f}  IoU {iou:.3f}")
+    print(f"{time.perf_counter() - start:.0f} s in all; pictures and weights are in {options.output}/")
 
 
 if __name__ == "__main__":

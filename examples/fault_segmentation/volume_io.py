@@ -1,42 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the user's own volumes."""
+"""Reading volumes. Arrays are (depth, inline, crossline)."""
 
 from pathlib import Path
 
 import numpy as np
 
 
+def _read_npy(path):
+    return np.load(path, allow_pickle=False)
+
+
 def _read_segy(path):
     try:
         import segyio
     except ImportError:
-        raise SystemExit(f"{path}: reading SEG-Y needs the package segyio: pip install segyio") from None
-    return segyio.tools.cube(str(path))
+        raise RuntimeError(f"{path}: reading SEG-Y needs the package segyio: pip install segyio") from None
+    return np.moveaxis(segyio.tools.cube(str(path)), 2, 0)
 
 
-def read_volume(path):
-    """A 3-D array from FILE.npy, FILE.sgy or FILE.segy. SystemExit with a clear message for anything else."""
+_READERS = {".npy": _read_npy, ".sgy": _read_segy, ".segy": _read_segy}
+
+
+def _read(path):
     path = Path(path)
-    if not path.is_file():
-        raise SystemExit(f"{path}: no such file")
-    if path.suffix == ".npy":
-        volume = np.load(path)
-    elif path.suffix in (".sgy", ".segy"):
-        volume = _read_segy(path)
-    else:
-        raise SystemExit(f"{path}: expected .npy, .sgy or .segy")
-    if volume.ndim != 3:
-        raise SystemExit(f"{path}: expected three axes (inline, crossline, depth), got shape {volume.shape}")
+    if path.suffix.lower() not in _READERS:
+        raise ValueError(f"{path}: expected a file {', '.join(_READERS)}, got '{path.suffix}'")
+    volume = _READERS[path.suffix.lower()](path)
+    if volume.ndim != 3 or volume.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{path}: expected real numbers on three axes (depth, inline, crossline), got {volume.dtype} of shape "
+            f"{volume.shape}"
+        )
     return volume
 
 
-def read_pair(volume_path, labels_path, patch):
-    """(seismic, labels) of one survey: float32 of zero mean and unit variance, and uint8. SystemExit where their shapes
-    differ or a side is shorter than a patch."""
-    seismic, labels = read_volume(volume_path).astype(np.float32), read_volume(labels_path)
-    if seismic.shape != labels.shape:
-        raise SystemExit(f"--labels: expected the shape of the volume {seismic.shape}, got {labels.shape}")
-    if min(seismic.shape) < patch:
-        raise SystemExit(f"--patch: expected at most the shortest side {min(seismic.shape)}, got {patch}")
-    spread = seismic.std()
-    return (seismic - seismic.mean()) / (spread if spread > 0 else 1), (labels > 0).astype(np.uint8)
+def read_pair(volume, labels):
+    """(seismic, labels) from two files of one shape: float32 of mean 0 and deviation 1, and bool, true where the file is
+    not 0. A .npy file holds (depth, inline, crossline); a SEG-Y file is a post-stack cube with inline and crossline numbers
+    in its headers.
+
+    Errors: ValueError for what is no volume, for shapes that differ, for values that are not finite; RuntimeError for
+    SEG-Y without segyio; OSError where a file cannot be read."""
+    seismic, marks = _read(volume).astype(np.float32), _read(labels) != 0
+    if seismic.shape != marks.shape:
+        raise ValueError(f"{labels}: expected the shape of {volume}, {seismic.shape}, got {marks.shape}")
+    deviation = seismic.std(dtype=np.float64)
+    if not 0 < deviation < np.inf:
+        raise ValueError(f"{volume}: expected finite values that differ, got a standard deviation of {deviation}")
+    return (seismic - np.float32(seismic.mean(dtype=np.float64))) / np.float32(deviation), marks
