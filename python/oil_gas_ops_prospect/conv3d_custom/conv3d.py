@@ -44,7 +44,8 @@ class Conv3d(nn.Conv3d):
 
 def _eager(conv, input, weight, bias):
     x, w, b = ready(input, weight, bias)
-    backend = device.module_backend(x.device.type, x.dtype)
+    plain = x.dim() >= 4 and w.dim() == 5  # other shapes fail later, with their message
+    backend = device.module_backend(x.device.type, x.dtype, *((x.shape, w.shape) if plain else ()))
     if backend == "native" or is_observed(x, w, b):
         return nn.Conv3d._conv_forward(conv, x, w, b)
     return convolve_by(

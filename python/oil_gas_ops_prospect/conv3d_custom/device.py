@@ -56,11 +56,30 @@ def function_backend(device_type, dtype):
     return "c" if device_type == "cpu" and core.takes(dtype) else "composite"
 
 
-def module_backend(device_type, dtype):
-    """'c', 'composite' or 'native' for a call of Conv3d: custom where that is the faster or the only one that runs."""
+def _core_is_faster(dtype, x_shape, w_shape):
+    """Forward plus backward against native, measured on 2 cores with AVX-512 (docs/crossover.md). Depthwise layers and few
+    channels: the core, by far. Native is the faster for pointwise kernels on small volumes, for volumes of a few voxels, and
+    in float32 for 16 and more channels a group where oneDNN takes the problem."""
+    voxels = x_shape[-1] * x_shape[-2] * x_shape[-3]
+    ci, taps = w_shape[1], w_shape[2] * w_shape[3] * w_shape[4]
+    if ci < 4:
+        return True
+    if taps == 1:
+        return voxels >= 2**18
+    if voxels <= 64:
+        return False
+    if dtype != torch.float32 or min(ci, w_shape[0]) < 16:
+        return True
+    return taps < 125 and ci < 128 and x_shape[-4] * voxels < 2**20
+
+
+def module_backend(device_type, dtype, x_shape=None, w_shape=None):
+    """'c', 'composite' or 'native' for a call of Conv3d: custom where that is the faster or the only one that runs. Without
+    shapes, by device and dtype alone."""
     forced = _forced.get()
     if forced != "auto":
         return forced
     if device_type == "cpu":
-        return "c" if core.takes(dtype) else "native"
+        faster = x_shape is None or _core_is_faster(dtype, x_shape, w_shape)
+        return "c" if core.takes(dtype) and faster else "native"
     return "composite" if device_type == "npu" and npu_available() else "native"
