@@ -48,7 +48,7 @@ def parse(arguments):
     add("--rate", type=float, default=1e-2, help="highest learning rate")
     add("--volumes", type=_positive, default=12, help="synthetic volumes to train on")
     add("--extent", type=_positive, default=128, help="extent of a synthetic volume")
-    add("--seed", type=int, default=0, help="the same seed gives the same run")
+    add("--seed", type=int, default=0, help="the same seed and number of threads give the same run")
     add("--threads", type=_positive, default=torch.get_num_threads())
     add("--output", metavar="FOLDER", type=Path, default=Path("demo-output"))
     options = parser.parse_args(arguments)

@@ -197,7 +197,7 @@ def test_short_run_learns_repeats_itself_and_leaves_its_results(tmp_path, capsys
     for picture in ("section.png", "loss.png"):
         assert (tmp_path / "a" / picture).read_bytes().startswith(b"\x89PNG")
     FaultNet(2).load_state_dict(torch.load(tmp_path / "a" / "weights.pt"))
-    assert _epochs(_run(tmp_path / "b", capsys, "--threads", "1")) == epochs
+    assert _epochs(_run(tmp_path / "b", capsys)) == epochs
 
 
 def test_short_run_on_files(tmp_path, capsys):
