@@ -15,7 +15,8 @@ THREAD_TESTS := test_api test_threads fuzz 'check smoke' 'check regress'
 # Without those that fork from several threads, which qemu cannot, or that take it minutes.
 CROSS_TESTS := test_text test_env test_api test_adjoint test_accuracy test_nonfinite test_memory 'check smoke' 'check regress'
 
-.PHONY: help demo test test-c test-python test-long test-cross cross-tools sanitize bench wheel clean
+.PHONY: help demo test test-c test-python test-long test-cross test-old-x86 test-aarch64 cross-tools sanitize \
+    sanitize-memory sanitize-threads bench wheel clean
 
 help:
 	@echo 'make demo         train a fault segmentation network on synthetic volumes (ARGS=... for the script)'
@@ -74,8 +75,12 @@ test-long: build/c/build.ninja $(VENV)/.package
 	$(call c-tests,c,long,--suite long --num-processes 1)
 	pytest -q -m long $(ARGS)
 
-test-cross: cross-tools build/c/build.ninja build/aarch64/build.ninja
+test-cross: test-old-x86 test-aarch64
+
+test-old-x86: cross-tools build/c/build.ninja
 	$(call c-tests,c,nehalem,$(CROSS_TESTS) -t 20 --wrapper 'qemu-x86_64 -cpu Nehalem')
+
+test-aarch64: cross-tools build/aarch64/build.ninja
 	$(call c-tests,aarch64,aarch64,$(CROSS_TESTS) -t 20)
 
 cross-tools:
@@ -83,8 +88,12 @@ cross-tools:
 	test -z "$$missing" || { echo "test-cross needs$$missing. On Debian and Ubuntu:"; \
 	echo "  apt-get install qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross"; exit 1; }
 
-sanitize: build/asan/build.ninja build/tsan/build.ninja
+sanitize: sanitize-memory sanitize-threads
+
+sanitize-memory: build/asan/build.ninja
 	$(call c-tests,asan,asan,--suite fast -t 10)
+
+sanitize-threads: build/tsan/build.ninja
 	$(call c-tests,tsan,tsan,$(THREAD_TESTS) -t 10)
 
 # ---- the rest ----
