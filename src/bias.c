@@ -39,12 +39,7 @@ static void add_splits(const struct job *job, int64_t co, int worker)
     (void)worker;
     const int64_t splits = job->plan->tiling.splits;
     struct arena shared = {.base = job->shared};
-    const double *const part = partials(&shared, job->plan) + co * splits;
-    double sum = 0;
-    for (int64_t s = 0; s < splits; s++)
-        sum += part[s];
-    char *const gb = job->b.data + ogp_dtype_bytes(job->plan->problem.dtype) * co * job->b.step;
-    job->plan->kernels->scatter_f64(gb, 1, &sum, 1, job->accumulate);
+    ogp_job_put_bias(job, co, partials(&shared, job->plan) + co * splits, 1, splits);
 }
 
 static bool prepare(struct ogp_plan *plan, int64_t limit)

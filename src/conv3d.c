@@ -91,21 +91,24 @@ struct call {
     int output_count, input_count;
 };
 
+/* The at-th tensor of a call: outputs, then inputs. */
+static const struct tensor *tensor_at(const struct call *call, int at)
+{
+    return at < call->output_count ? &call->outputs[at] : &call->inputs[at - call->output_count];
+}
+
 static enum ogp_status check_tensors(const struct call *call, struct ogp_error *error)
 {
     const int64_t bytes = ogp_dtype_bytes(call->plan->problem.dtype);
-    for (int k = 0; k < call->output_count + call->input_count; k++) {
-        const bool is_output = k < call->output_count;
-        const struct tensor *const t = is_output ? &call->outputs[k] : &call->inputs[k - call->output_count];
-        const enum ogp_status status = ogp_tensor_check(t, bytes, is_output, error);
+    const int count = call->output_count + call->input_count;
+    for (int k = 0; k < count; k++) {
+        const enum ogp_status status = ogp_tensor_check(tensor_at(call, k), bytes, k < call->output_count, error);
         if (status != OGP_OK)
             return status;
     }
     for (int o = 0; o < call->output_count; o++)
-        for (int k = o + 1; k < call->output_count + call->input_count; k++) {
-            const struct tensor *const other =
-                k < call->output_count ? &call->outputs[k] : &call->inputs[k - call->output_count];
-            const enum ogp_status status = ogp_tensor_apart(&call->outputs[o], other, bytes, error);
+        for (int k = o + 1; k < count; k++) {
+            const enum ogp_status status = ogp_tensor_apart(&call->outputs[o], tensor_at(call, k), bytes, error);
             if (status != OGP_OK)
                 return status;
         }

@@ -60,6 +60,7 @@ struct tile {
     const struct scratch *scratch;
     int64_t n, group, channel; /* the first output channel within the group */
     int64_t channels;
+    bool simple; /* as is_simple */
     struct span span[3];
     struct block y, box;
 };
@@ -165,8 +166,7 @@ static void compute_tile(const struct tile *tile)
     const struct ogp_plan *const plan = tile->plan;
     const struct job *const job = tile->job;
     const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype);
-    const bool simple = is_simple(plan);
-    if (simple) {
+    if (tile->simple) {
         struct part part[3];
         for (int a = 0; a < 3; a++)
             part[a] = (struct part){tile->span[a].start, tile->span[a].step, tile->span[a].count};
@@ -182,8 +182,8 @@ static void compute_tile(const struct tile *tile)
     struct line bias = job->b;
     if (bias.data)
         bias.data += first * bias.step * bytes;
-    ogp_unpack(plan, &out, tile->span, simple ? tile->scratch->y : tile->scratch->box, simple ? &tile->y : &tile->box,
-               &bias, job->accumulate);
+    ogp_unpack(plan, &out, tile->span, tile->simple ? tile->scratch->y : tile->scratch->box,
+               tile->simple ? &tile->y : &tile->box, &bias, job->accumulate);
 }
 
 /* ---- tasks: one tile each, neighbours along the height and width last ---- */
@@ -196,7 +196,7 @@ static void run_tile(const struct job *job, int64_t at, int worker)
     struct arena arena = {.base = ogp_job_scratch(job, worker)};
     const struct product largest = ogp_largest_product(plan, t);
     const struct scratch scratch = carve(&arena, plan, t, &largest);
-    struct tile tile = {.job = job, .plan = plan, .scratch = &scratch};
+    struct tile tile = {.job = job, .plan = plan, .scratch = &scratch, .simple = is_simple(plan)};
     int64_t y_extent[3], box_extent[3];
     for (int a = 2; a >= 0; a--) {
         const bool by_class = ogp_by_class(&plan->lattice[a], a);
@@ -206,7 +206,7 @@ static void run_tile(const struct job *job, int64_t at, int worker)
         if (tile.span[a].count == 0)
             return;
         box_extent[a] = tile.span[a].count;
-        y_extent[a] = is_simple(plan) ? tile.span[a].count : t->out[a];
+        y_extent[a] = tile.simple ? tile.span[a].count : t->out[a];
     }
     const int64_t blocks = ogp_ceil_div(outs, t->out_channels);
     tile.channel = at % blocks * t->out_channels;
@@ -239,35 +239,20 @@ static double task_count(const struct ogp_plan *plan, const struct tiling *t)
            (double)ogp_ceil_div(channels_out(plan), t->out_channels);
 }
 
-/* Pieces of a part, and the taps of the largest. */
-static double piece_count(const struct lattice *lat, int64_t most, int64_t *taps)
-{
-    const int64_t k = lat->axis.k, phase = ogp_ceil_div(k, lat->s1);
-    *taps = ogp_min(most, phase);
-    return (double)ogp_ceil_div(phase, *taps) * (lat->adjoint ? 1.0 : (double)ogp_min(lat->s1, k));
-}
-
 static double cost_of(const struct ogp_plan *plan, const struct tiling *t)
 {
     const bool dense = plan->order[2] == 2 && plan->problem.x_layout == OGP_NCDHW;
     struct product p = ogp_largest_product(plan, t);
-    double pieces = 1, parts = 1;
-    for (int a = 0; a < 3; a++) {
-        const struct lattice *const lat = &plan->lattice[a];
-        pieces *= piece_count(lat, t->taps[a], &p.taps[a]);
-        if (!ogp_by_class(lat, a))
-            parts *= (double)ogp_min(lat->classes, t->box[a]);
-    }
+    const double pieces = ogp_model_pieces(plan, &p);
+    double parts = 1;
+    for (int a = 0; a < 3; a++)
+        if (!ogp_by_class(&plan->lattice[a], a))
+            parts *= (double)ogp_min(plan->lattice[a].classes, t->box[a]);
     const double blocks = (double)ogp_ceil_div(ogp_max(channels_in(plan), 1), t->in_channels);
-    double in_rows = (double)p.in_channels, out_rows = (double)p.out_channels;
-    for (int a = 0; a < 2; a++) {
-        in_rows *= (double)(p.out[a] + p.taps[a] - 1);
-        out_rows *= (double)p.out[a];
-    }
     const double weights = (double)(p.in_channels * p.out_channels) * (double)(p.taps[0] * p.taps[1] * p.taps[2]);
-    const double pack = in_rows * ogp_row_cycles(p.out[2] + p.taps[2] - 1,
-                                             dense && plan->lattice[2].s1 == 1 && plan->lattice[2].l1 == 1);
-    const double unpack = out_rows * ogp_row_cycles(p.out[2], dense) * (is_simple(plan) ? 1 : 4);
+    const bool dense_in = dense && plan->lattice[2].s1 == 1 && plan->lattice[2].l1 == 1;
+    const double pack = ogp_model_rows(&p, true) * ogp_row_cycles(p.out[2] + p.taps[2] - 1, dense_in);
+    const double unpack = ogp_model_rows(&p, false) * ogp_row_cycles(p.out[2], dense) * (is_simple(plan) ? 1 : 4);
     const double each = blocks * pieces * (pack + 1.5 * weights + 100 + ogp_multiply_cycles(plan, &p)) + unpack;
     return task_count(plan, t) * parts * each;
 }

@@ -279,6 +279,28 @@ static double cycles_for(double products, double slots)
     return 0.5 * (products > slots ? products : slots);
 }
 
+double ogp_model_pieces(const struct ogp_plan *plan, struct product *p)
+{
+    double pieces = 1;
+    for (int a = 0; a < 3; a++) {
+        const struct lattice *const lat = &plan->lattice[a];
+        const int64_t phase = ogp_ceil_div(lat->axis.k, lat->s1);
+        p->taps[a] = ogp_min(p->taps[a], phase);
+        pieces *= (double)ogp_ceil_div(phase, p->taps[a]);
+        if (!lat->adjoint)
+            pieces *= (double)ogp_min(lat->s1, lat->axis.k);
+    }
+    return pieces;
+}
+
+double ogp_model_rows(const struct product *p, bool in)
+{
+    double rows = (double)(in ? p->in_channels : p->out_channels);
+    for (int a = 0; a < 2; a++)
+        rows *= (double)(p->out[a] + (in ? p->taps[a] - 1 : 0));
+    return rows;
+}
+
 double ogp_multiply_cycles(const struct ogp_plan *plan, const struct product *p)
 {
     const double call = 25, slot = load_slots(plan), n = (double)vectors(plan, p->out[2]);

@@ -40,6 +40,12 @@ void ogp_multiply_block(const struct ogp_plan *plan, const struct product *p, ch
 void ogp_reduce_block(const struct ogp_plan *plan, const struct product *p, double *sum, int64_t channel_taps,
                       const int64_t tap[3], const char *gy, const char *x);
 
+/* The model's pieces of a part, and in p->taps the taps of the largest. */
+double ogp_model_pieces(const struct ogp_plan *plan, struct product *p);
+
+/* Rows that are packed for one piece (in) or unpacked (out). */
+double ogp_model_rows(const struct product *p, bool in);
+
 /* Modelled cycles of the two, for one piece. */
 double ogp_multiply_cycles(const struct ogp_plan *plan, const struct product *p);
 double ogp_reduce_cycles(const struct ogp_plan *plan, const struct product *p);

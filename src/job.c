@@ -35,3 +35,12 @@ void ogp_job_each(struct job *job, int64_t count, void (*task)(const struct job 
     atomic_init(&q.next, 0);
     ogp_pool_run(job->pool, (int)ogp_min(job->workers, count), drain, &q);
 }
+
+void ogp_job_put_bias(const struct job *job, int64_t co, const double *part, int64_t step, int64_t splits)
+{
+    double sum = 0;
+    for (int64_t s = 0; s < splits; s++)
+        sum += part[s * step];
+    char *const gb = job->b.data + ogp_dtype_bytes(job->plan->problem.dtype) * co * job->b.step;
+    job->plan->kernels->scatter_f64(gb, 1, &sum, 1, job->accumulate);
+}

@@ -36,6 +36,12 @@ struct job {
     atomic_bool cancelled;
 };
 
+/* Element `at` of an operand's data, in double. */
+static inline double ogp_load(enum ogp_dtype dtype, const char *data, int64_t at)
+{
+    return dtype == OGP_F32 ? (double)((const float *)(const void *)data)[at] : ((const double *)(const void *)data)[at];
+}
+
 static inline char *ogp_job_scratch(const struct job *job, int worker)
 {
     return job->scratch ? job->scratch + (size_t)worker * job->plan->worker_bytes : NULL;
@@ -44,5 +50,8 @@ static inline char *ogp_job_scratch(const struct job *job, int worker)
 /* task(job, at, worker) for each at in [0, count), on the job's workers, until done or cancelled. Which worker takes
  * which task is open: results must not depend on it. */
 void ogp_job_each(struct job *job, int64_t count, void (*task)(const struct job *job, int64_t at, int worker));
+
+/* gb of channel co: the sum of its `splits` partial sums, `step` apart, in ascending order. */
+void ogp_job_put_bias(const struct job *job, int64_t co, const double *part, int64_t step, int64_t splits);
 
 #endif

@@ -89,10 +89,7 @@ void ogp_pack(const struct ogp_plan *plan, char *out, const struct block *block,
 
 static double load_bias(const struct ogp_plan *plan, const struct line *bias, int64_t c)
 {
-    if (!bias->data)
-        return 0;
-    return plan->problem.dtype == OGP_F32 ? (double)((const float *)bias->data)[c * bias->step]
-                                          : ((const double *)bias->data)[c * bias->step];
+    return bias->data ? ogp_load(plan->problem.dtype, bias->data, c * bias->step) : 0;
 }
 
 void ogp_unpack(const struct ogp_plan *plan, const struct volume *out, const struct span span[3], const char *in,

@@ -288,14 +288,9 @@ static void add_splits(const struct job *job, int64_t pair, int worker)
 static void add_bias_splits(const struct job *job, int64_t co, int worker)
 {
     (void)worker;
-    const struct problem *const p = &job->plan->problem;
     struct arena shared = {.base = job->shared};
-    const double *const part = carve_shared(&shared, job->plan, job->plan->tiling.splits).b + co;
-    double sum = 0;
-    for (int64_t s = 0; s < job->plan->tiling.splits; s++)
-        sum += part[s * p->co];
-    job->plan->kernels->scatter_f64(job->b.data + co * job->b.step * ogp_dtype_bytes(p->dtype), 1, &sum, 1,
-                                    job->accumulate);
+    const int64_t splits = job->plan->tiling.splits;
+    ogp_job_put_bias(job, co, carve_shared(&shared, job->plan, splits).b + co, job->plan->problem.co, splits);
 }
 
 void ogp_reduce_run(struct job *job)
@@ -320,21 +315,10 @@ static double cost_of(const struct ogp_plan *plan, const struct tiling *t)
 {
     const bool dense = plan->order[2] == 2 && plan->problem.x_layout == OGP_NCDHW;
     struct product p = ogp_largest_product(plan, t);
-    double pieces = 1;
-    for (int a = 0; a < 3; a++) {
-        const struct lattice *const lat = &plan->lattice[a];
-        const int64_t phase = ogp_ceil_div(lat->axis.k, lat->s1);
-        p.taps[a] = ogp_min(t->taps[a], phase);
-        pieces *= (double)ogp_ceil_div(phase, p.taps[a]) * (double)ogp_min(lat->s1, lat->axis.k);
-    }
-    double in_rows = (double)p.in_channels, out_rows = (double)p.out_channels;
-    for (int a = 0; a < 2; a++) {
-        in_rows *= (double)(p.out[a] + p.taps[a] - 1);
-        out_rows *= (double)p.out[a];
-    }
-    const bool dense_x = dense && plan->lattice[2].s1 == 1 && plan->lattice[2].l1 == 1;
-    const double pack_x = in_rows * ogp_row_cycles(p.out[2] + p.taps[2] - 1, dense_x);
-    const double pack_gy = out_rows * ogp_row_cycles(p.out[2], dense && plan->lattice[2].l1 == 1);
+    const double pieces = ogp_model_pieces(plan, &p);
+    const bool dense_in = dense && plan->lattice[2].s1 == 1 && plan->lattice[2].l1 == 1;
+    const double pack_x = ogp_model_rows(&p, true) * ogp_row_cycles(p.out[2] + p.taps[2] - 1, dense_in);
+    const double pack_gy = ogp_model_rows(&p, false) * ogp_row_cycles(p.out[2], dense && plan->lattice[2].l1 == 1);
     const double each = pieces * (pack_x + 100 + ogp_reduce_cycles(plan, &p)) +
                         pack_gy * (t->all_pieces ? 1 : pieces);
     return (double)(plan->problem.g * out_blocks(plan, t) * in_blocks(plan, t)) * (double)tile_count(plan, t) * each;

@@ -4,11 +4,6 @@
 #include "job.h"
 #include "util.h"
 
-static double load(enum ogp_dtype dtype, const char *data, int64_t at)
-{
-    return dtype == OGP_F32 ? (double)((const float *)data)[at] : ((const double *)data)[at];
-}
-
 static void store(enum ogp_dtype dtype, char *data, int64_t at, double value, bool accumulate)
 {
     if (dtype == OGP_F32)
@@ -36,8 +31,8 @@ static double tap(const struct window *win, const int64_t source[3], int64_t w_a
         at += source[a] * win->in_axis[a];
     double sum = 0;
     for (int64_t c = 0; c < win->channels; c++) {
-        const double x = zero ? 0 : load(dtype, win->in, at + c * win->in_c);
-        sum += load(dtype, win->w, w_at + c * win->w_in) * x;
+        const double x = zero ? 0 : ogp_load(dtype, win->in, at + c * win->in_c);
+        sum += ogp_load(dtype, win->w, w_at + c * win->w_in) * x;
     }
     return sum;
 }
@@ -85,7 +80,7 @@ static void correlate_row(const struct job *job, int64_t at, int worker)
         .w_in = adjoint ? job->w.co : job->w.ci,
         .channels = channels_in,
     };
-    const double bias = job->b.data ? load(p->dtype, job->b.data, c * job->b.step) : 0;
+    const double bias = job->b.data ? ogp_load(p->dtype, job->b.data, c * job->b.step) : 0;
     const int64_t row = n * out->n + c * out->c + d * out->axis[0] + h * out->axis[1];
     for (int64_t w = 0; w < plan->lattice[2].out_extent; w++) {
         const struct span span[3] = {{d, 1, 1}, {h, 1, 1}, {w, 1, 1}};
@@ -103,7 +98,7 @@ static double tap_sum(const struct job *job, const int64_t t[3], int a, bool zer
     const struct problem *const p = &job->plan->problem;
     const int64_t bytes = ogp_dtype_bytes(p->dtype);
     if (a == 3)
-        return load(p->dtype, gy, 0) * (zero ? 0 : load(p->dtype, x, 0));
+        return ogp_load(p->dtype, gy, 0) * (zero ? 0 : ogp_load(p->dtype, x, 0));
     const struct axis *const axis = &p->axis[a];
     double sum = 0;
     for (int64_t o = 0; o < axis->o; o++) {

@@ -43,7 +43,7 @@ static struct tiling smallest(const struct ogp_plan *plan, const int64_t taps_mo
     return t;
 }
 
-/* Halves the largest of taps, width, and at last gives up summing all pieces at once, until the tile fits. */
+/* Gives up summing all pieces at once, then halves the largest of the taps, at last the width, until the tile fits. */
 static bool shrink(const struct ogp_plan *plan, const struct tiling_model *model, struct tiling *t, int64_t limit)
 {
     for (;;) {
@@ -71,13 +71,13 @@ static bool shrink(const struct ogp_plan *plan, const struct tiling_model *model
 static bool take_whole(const struct ogp_plan *plan, const struct tiling_model *model, struct tiling *t,
                        int64_t in_channels, int64_t out_channels, int64_t limit)
 {
+    if (plan->multiplies > CYCLES_A_TASK)
+        return false;
     struct tiling whole = *t;
     whole.out[0] = members(&plan->lattice[0]);
     whole.out[1] = members(&plan->lattice[1]);
     whole.in_channels = ogp_max(in_channels, 1);
     whole.out_channels = ogp_max(out_channels, 1);
-    if (plan->multiplies > CYCLES_A_TASK)
-        return false;
     fit_boxes(plan, &whole);
     if ((int64_t)model->bytes(plan, &whole) > limit)
         return false;
@@ -86,8 +86,8 @@ static bool take_whole(const struct ogp_plan *plan, const struct tiling_model *m
 }
 
 /* Doubles whichever of height, depth and channels pays most, while it pays. */
-static void grow(const struct ogp_plan *plan, const struct tiling_model *model, struct tiling *t,
-                   int64_t in_channels, int64_t out_channels, int64_t limit)
+static void grow(const struct ogp_plan *plan, const struct tiling_model *model, struct tiling *t, int64_t in_channels,
+                 int64_t out_channels, int64_t limit)
 {
     double cost = model->cost(plan, t);
     for (;;) {

@@ -74,15 +74,20 @@ def _grad_bias(passes, problem, gy):
     return passes.grad_bias(problem, gy)
 
 
+def _remember(ctx, problem, passes, a, b):
+    """What a Function of the first two inputs, a and b, needs for its backward: each where the other has a gradient."""
+    ctx.set_materialize_grads(False)
+    ctx.problem, ctx.passes = problem, passes
+    needs = ctx.needs_input_grad
+    ctx.save_for_backward(a if needs[1] else None, b if needs[0] else None)
+
+
 class _Conv3dFunction(Function):
     """y = C(x, w) + b."""
 
     @staticmethod
     def forward(ctx, x, w, b, problem, passes):
-        ctx.set_materialize_grads(False)
-        ctx.problem, ctx.passes = problem, passes
-        needs = ctx.needs_input_grad
-        ctx.save_for_backward(x if needs[1] else None, w if needs[0] else None)
+        _remember(ctx, problem, passes, x, w)
         return passes.forward(problem, x, w, b)
 
     @staticmethod
@@ -105,10 +110,7 @@ class _GradInput(Function):
 
     @staticmethod
     def forward(ctx, gy, w, problem, passes):
-        ctx.set_materialize_grads(False)
-        ctx.problem, ctx.passes = problem, passes
-        needs = ctx.needs_input_grad
-        ctx.save_for_backward(gy if needs[1] else None, w if needs[0] else None)
+        _remember(ctx, problem, passes, gy, w)
         return passes.grad_input(problem, gy, w)
 
     @staticmethod
@@ -129,10 +131,7 @@ class _GradWeight(Function):
 
     @staticmethod
     def forward(ctx, x, gy, with_bias, problem, passes):
-        ctx.set_materialize_grads(False)
-        ctx.problem, ctx.passes = problem, passes
-        needs = ctx.needs_input_grad
-        ctx.save_for_backward(x if needs[1] else None, gy if needs[0] else None)
+        _remember(ctx, problem, passes, x, gy)
         return passes.grad_weight(problem, x, gy, with_bias)
 
     @staticmethod
