@@ -2,10 +2,13 @@
 """The benchmark: its counts, its float64 reference, its verdicts, and the script itself on tiny volumes."""
 
 import csv
+import importlib.util
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,6 +18,8 @@ SCRIPT = FOLDER / "bench_conv3d_custom_perf.py"
 sys.path.insert(0, str(FOLDER))
 
 import bench_child  # noqa: E402
+import bench_conv3d_custom_perf as bench  # noqa: E402
+import bench_machine  # noqa: E402
 import bench_passes  # noqa: E402
 import bench_perf  # noqa: E402
 import bench_precision  # noqa: E402
@@ -71,12 +76,63 @@ def test_a_wrong_value_fails_precision():
     assert bench_precision._judge(PATTERNS[0], "y", [1.0, float("nan")], sums, 27)["verdict"] == "FAIL"
 
 
+@pytest.mark.parametrize("backend, longest", [("c", 1024), ("composite", 25 * 25 * 168)])
+def test_the_tolerance_is_that_of_what_ran(backend, longest):
+    options = SimpleNamespace(backend=backend, device="cpu")
+    pointwise = PATTERNS[1].scaled(25 / 296)
+    rows = {row["tensor"]: row for row in bench_precision.measure([pointwise], options, lambda text: None)}
+    assert {row["backend"] for row in rows.values()} == {backend}
+    assert {row["verdict"] for row in rows.values()} == {"PASS"}
+    assert rows["gw"]["norm_tolerance"] == pytest.approx(2**-24 * (longest**0.5 + 4))
+
+
 def test_wrong_outputs_are_not_timed(monkeypatch):
     assert bench_perf.verify(PATTERNS[3], "auto", "cpu") <= 1e-5
     ours = bench_passes.Conv3d.forward
     monkeypatch.setattr(bench_passes.Conv3d, "forward", lambda self, x: ours(self, x) * 1.001)
     with pytest.raises(RuntimeError, match="train04_dw_k7_g7: expected ours to agree"):
         bench_perf.verify(PATTERNS[3], "auto", "cpu")
+
+
+def test_the_crop_is_verified_on_the_backend_of_the_full_size(monkeypatch):
+    def by_size(device_type, dtype, x_shape, w_shape):
+        return "c" if x_shape[-3] > 100 else "native"
+
+    options = SimpleNamespace(backend="auto", device="cpu", passes=())
+    monkeypatch.setattr(bench_perf, "module_backend", by_size)
+    seen = []
+    monkeypatch.setattr(bench_perf, "verify", lambda pattern, backend, device: seen.append(backend))
+    list(bench_perf.measure({}, [PATTERNS[1]], options, {}, lambda text: None))
+    list(bench_perf.measure({}, [PATTERNS[1].scaled(0.1)], options, {}, lambda text: None))
+    assert seen == ["c", "native"]
+
+
+def test_a_wrong_pattern_is_a_row_that_says_so_and_the_next_one_is_measured(monkeypatch, tmp_path):
+    ours = bench_passes.Conv3d.forward
+    monkeypatch.setattr(bench_passes.Conv3d, "forward", lambda conv, x: ours(conv, x) * (1 + (conv.groups == 7) * 1e-3))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    file = tmp_path / "result.json"
+    arguments = ["--scale", "0.02", "--threads", "1", "--repeats", "1", "--passes", "forward", "--no-native"]
+    assert bench.main([*arguments, "--pattern", "train05,train06", "--json", str(file)]) == 1
+    wrong, right = json.loads(file.read_text())["rows"]
+    assert wrong["pass"] == "verify" and "train05_dw_k9_g7: expected ours to agree" in wrong["ours"]["crash"]
+    assert right["pass"] == "forward" and right["ours"]["min_s"] > 0
+
+
+def test_the_peak_is_a_matrix_product_where_there_is_no_compiler(monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    peak = bench_machine.FmaPeak("baseline")
+    assert peak.source.startswith("torch.mm") and peak.gflops(1) > 0
+
+
+def test_memory_is_counted_above_the_tensors():
+    child = bench_child.Child("ours", threads=1)
+    try:
+        child.build(PATTERNS[2].scaled(0.3))
+        for name in bench_passes.PASSES:
+            assert child.run(name)[1] < 6 << 20 < 4 * torch.Size(PATTERNS[2].scaled(0.3).y_shape).numel()
+    finally:
+        child.stop()
 
 
 def test_the_patterns_are_eleven_and_their_extents_those_of_torch():
@@ -96,32 +152,42 @@ def test_work_is_counted_as_the_direct_computation():
 def test_perf_mode_writes_table_json_csv_and_plot(tmp_path):
     files = {kind: tmp_path / f"result.{kind}" for kind in ("json", "csv", "png")}
     done = run(
-        "--scale", "0.02", "--repeats", "2", "--pattern", "train01,train10", "--json", files["json"], "--csv",
-        files["csv"], "--plot", files["png"],
+        "--scale", "0.02", "--repeats", "2", "--pattern", "train01,train10", "--backend", "c", "--json", files["json"],
+        "--csv", files["csv"], "--plot", files["png"],
     )  # fmt: skip
     result = json.loads(files["json"].read_text())
     assert [(row["pattern"], row["pass"]) for row in result["rows"]] == [
         (name, part) for name in ("train01_stem_k3_g1", "train10_refl_k7_g14") for part in bench_passes.PASSES
     ]
     for row in result["rows"]:
+        assert row["backend"] == "c"
         assert row["speedup"] == pytest.approx(row["native"]["min_s"] / row["ours"]["min_s"])
         assert row["ours"]["min_s"] <= row["ours"]["median_s"]
         assert 0 < row["scratch_bytes"] <= 64 << 20
+        parts = ["forward", "grad_input", "grad_weight"] if row["pass"] == "forward_backward" else [row["pass"]]
+        assert [plan.split()[0] for plan in row["plan"].split("; ")] == parts
         assert row["pattern"] in done.stdout
     assert "one call on (1,1,4,4,4)" in done.stdout and "right after a torch operator" in done.stdout
+    for row in result["small_calls"]:
+        assert row["ratio"] == pytest.approx(row["ours"]["min_s"] / row["native"]["min_s"])
+    assert done.stdout.count("x native's time") == 2
     assert "train01_stem_k3_g1: forward" in done.stderr
-    assert len(list(csv.DictReader(files["csv"].open()))) == 8
+    lines = files["csv"].read_text().splitlines()
+    assert lines[0] == f"# {done.stdout.splitlines()[0]}"
+    assert len(list(csv.DictReader(line for line in lines if line[0] != "#"))) == 8
     assert files["png"].read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_native_timeout_is_a_row_that_says_so(tmp_path):
     file = tmp_path / "result.json"
     done = run(
-        "--scale", "0.02", "--repeats", "1", "--pattern", "train05", "--native-timeout", "0.0001", "--json", file
-    )
+        "--scale", "0.02", "--repeats", "1", "--pattern", "train05", "--passes", "forward,forward_backward",
+        "--native-timeout", "0.0001", "--json", file,
+    )  # fmt: skip
+    forward, both = json.loads(file.read_text())["rows"]
     assert "nativeCRASH (timeout)" in done.stdout
-    for row in json.loads(file.read_text())["rows"]:
-        assert row["native"]["crash"].startswith("timeout")
+    assert forward["native"] == {"crash": "timeout"} and both["native"] == {"crash": "timeout already in forward"}
+    for row in (forward, both):
         assert row["speedup_at_least"] == pytest.approx(0.0001 / row["ours"]["min_s"])
 
 
@@ -136,9 +202,28 @@ def test_hunger_for_memory_is_contained_and_named():
         child.stop()
 
 
+def test_a_run_that_is_ended_early_leaves_what_it_has(tmp_path):
+    file = tmp_path / "result.json"
+    command = [sys.executable, SCRIPT, "--threads", "1", "--scale", "0.1", "--no-native", "--json", file]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        for line in process.stdout:
+            if line.startswith("train01"):
+                process.terminate()
+                break
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert json.loads(file.read_text())["rows"][0]["pattern"] == "train01_stem_k3_g1"
+
+
 def test_scaling_mode_compares_with_the_fma_loop():
-    done = run("--scaling", "--scale", "0.02", "--repeats", "1", "--pattern", "train04", "--threads", "2")
-    assert done.stdout.count("gain") == 4
+    done = run(
+        "--scaling", "--scale", "0.02", "--repeats", "1", "--pattern", "train04", "--passes", "forward,grad_weight",
+        "--threads", "2",
+    )  # fmt: skip
+    assert done.stdout.count("gain") == done.stdout.count("FMA loop") - 1 == 2
 
 
 def test_precision_mode_passes_and_trains(tmp_path):
@@ -147,8 +232,28 @@ def test_precision_mode_passes_and_trains(tmp_path):
     result = json.loads(file.read_text())
     assert [row["tensor"] for row in result["rows"]] == ["y", "gx", "gw", "gb"] * 2
     assert len(result["training"]["ours"]) == len(result["training"]["native"]) == 20
+    assert "ours on c" in done.stdout
     assert "ours converges" in done.stdout and "native converges" in done.stdout
 
 
-def test_an_unknown_pattern_is_refused():
-    assert "--pattern: expected one of train01_stem_k3_g1" in run("--pattern", "train99", status=2).stderr
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("--pattern", "train99"), "--pattern: expected one of train01_stem_k3_g1"),
+        (("--passes", "backward"), "--passes: expected some of forward, grad_input, grad_weight, forward_backward"),
+        (("--json", "no/such/folder/x.json"), "--json: expected a file in an existing folder"),
+        (("--plot", "x.png", "--scaling"), "--plot: expected perf mode without --scaling"),
+        (("--scale", "0"), "expected a number above 0, got 0"),
+    ],
+)
+def test_bad_arguments_are_refused_at_once(arguments, message, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        bench.main(list(arguments))
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_plot_without_matplotlib_is_refused_at_once(monkeypatch, capsys):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="2"):
+        bench.main(["--plot", "x.png"])
+    assert "expected matplotlib to be installed" in capsys.readouterr().err

@@ -28,6 +28,12 @@ def _reason(error):
     return text.strip().splitlines()[0][:120] if text.strip() else type(error).__name__
 
 
+def _end(code):
+    if code == -signal.SIGKILL:
+        return "SIGKILL, as the system does when out of memory"
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+
+
 def _warm_up(kind, backend, device):
     """Starts what starts once: thread pools, the autograd engine, the libraries underneath."""
     passes = Passes(SMALL, kind, backend, device)
@@ -90,7 +96,7 @@ class Child:
             self._process.join()
             code = self._process.exitcode
             self._process = None
-            raise Crash(signal.Signals(-code).name if code < 0 else f"exit code {code}") from None
+            raise Crash(_end(code)) from None
         if status == "error":
             raise Crash(answer)
         return answer

@@ -8,8 +8,11 @@
 """
 
 import argparse
+import importlib.util
 import os
+import signal
 import sys
+from pathlib import Path
 
 import bench_extras
 import bench_machine
@@ -18,6 +21,7 @@ import bench_precision
 import bench_report
 import bench_training
 import torch
+from bench_passes import PASSES
 from patterns import PATTERNS
 
 from oil_gas_ops_prospect.conv3d_custom import npu_available
@@ -44,20 +48,38 @@ def _options(arguments):
     add("--mode", choices=("perf", "precision"), default="perf")
     add("--scaling", action="store_true", help="perf: 1 thread and all threads, beside the pure FMA loop")
     add("--pattern", metavar="NAME[,NAME]", help="only these; the beginning of a name is enough")
+    add("--passes", metavar="PASS[,PASS]", default=",".join(PASSES), help="perf: only these of %(default)s")
     add("--scale", type=_positive(float), default=1.0, help="shrinks depth and height by this factor")
     add("--threads", type=_positive(int), default=torch.get_num_threads())
-    add("--repeats", type=_positive(int), default=5, help="at most; slow passes are run less often")
+    add("--repeats", type=_positive(int), default=7, help="at most; slow passes are run less often")
     add("--device", default="npu" if npu_available() else "cpu")
     add("--backend", choices=("auto", "c", "composite"), default="auto", help="what ours runs on")
     add("--no-native", dest="native", action="store_false", help="ours alone")
-    add("--native-timeout", type=_positive(float), default=30.0, metavar="SECONDS", help="of one native call")
+    add("--native-timeout", type=_positive(float), default=240.0, metavar="SECONDS", help="of one native call")
     add("--native-memory", type=_positive(float), default=_memory_gib(), metavar="GIB", help="that native may take")
     add("--json", metavar="FILE")
     add("--csv", metavar="FILE")
     add("--plot", metavar="FILE", help="perf: PNG bar chart; needs matplotlib")
     options = parser.parse_args(arguments)
     options.patterns = _chosen(parser, options.pattern, options.scale)
+    options.passes = options.passes.split(",")
+    for name in options.passes:
+        if name not in PASSES:
+            parser.error(f"--passes: expected some of {', '.join(PASSES)}, got {name!r}")
+    _check_files(parser, options)
     return options
+
+
+def _check_files(parser, options):
+    """Refuses now what would lose the results of a long run at its end."""
+    for name in ("json", "csv", "plot"):
+        path = getattr(options, name)
+        if path and not Path(path).resolve().parent.is_dir():
+            parser.error(f"--{name}: expected a file in an existing folder, got {path!r}")
+    if options.plot and (options.mode != "perf" or options.scaling):
+        parser.error("--plot: expected perf mode without --scaling, which alone has speedups to draw")
+    if options.plot and importlib.util.find_spec("matplotlib") is None:
+        parser.error("--plot: expected matplotlib to be installed (pip install matplotlib)")
 
 
 def _chosen(parser, names, scale):
@@ -90,48 +112,50 @@ def _show(progress, text):
     print(text, flush=True)
 
 
-def _perf(options, machine, fma, progress):
+def _perf(options, result, fma, progress):
     _show(progress, bench_report.columns())
-    rows = []
     with bench_perf.both(options) as sides:
-        for row in bench_perf.measure(sides, options.patterns, options, machine, progress):
+        for row in bench_perf.measure(sides, options.patterns, options, result["machine"], progress):
+            result["rows"].append(row)
             _show(progress, bench_report.line(row))
-            rows.append(row)
         progress("small calls")
-        small = bench_extras.small_calls(sides, options)
-        after = bench_extras.after_operator(sides["ours"], options)
-    _show(progress, bench_report.extras(small, after))
-    if options.plot:
-        bench_report.plot(options.plot, rows, machine)
-    return {"rows": rows, "small_calls": small, "after_operator": after}
+        result["small_calls"] = bench_extras.small_calls(sides, options)
+        result["after_operator"] = bench_extras.after_operator(sides["ours"], options)
+    _show(progress, bench_report.extras(result["small_calls"], result["after_operator"]))
 
 
-def _scaling(options, machine, fma, progress):
+def _scaling(options, result, fma, progress):
     options.native = False
-    rows = []
     with bench_perf.both(options) as sides:
         for row in bench_extras.scaling(sides["ours"], options.patterns, options, fma, progress):
+            result["rows"].append(row)
             _show(progress, bench_report.scaling_line(row, options.threads))
-            rows.append(row)
-    return {"rows": rows}
 
 
-def _precision(options, machine, fma, progress):
+def _precision(options, result, fma, progress):
     _show(progress, bench_precision.columns())
-    rows = []
     for row in bench_precision.measure(options.patterns, options, progress):
+        result["rows"].append(row)
         _show(progress, bench_precision.line(row))
-        rows.append(row)
-    _show(progress, bench_precision.summary(rows))
+    _show(progress, bench_precision.summary(result["rows"]))
     progress("training")
-    training = bench_training.train(options)
-    _show(progress, bench_training.text(training))
-    return {"rows": rows, "training": training}
+    result["training"] = bench_training.train(options)
+    _show(progress, bench_training.text(result["training"]))
+
+
+def _write(options, result):
+    if options.json:
+        bench_report.write_json(options.json, result)
+    if options.csv:
+        bench_report.write_csv(options.csv, result["rows"], result["machine"])
+    if options.plot and result["rows"]:
+        bench_report.plot(options.plot, result["rows"], result["machine"])
 
 
 def main(arguments=None):
-    """Exit status: 1 where precision fails or ours crashes."""
+    """Exit status: 1 where precision fails or ours crashes. The files hold what there is when a run is ended early."""
     options = _options(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     torch.set_num_threads(options.threads)
     progress = _Progress()
     progress("FMA peak and copy bandwidth")
@@ -139,11 +163,11 @@ def main(arguments=None):
     machine = bench_machine.describe(options.threads, options.device, fma)
     _show(progress, bench_report.header(machine))
     run = _precision if options.mode == "precision" else _scaling if options.scaling else _perf
-    result = {"mode": options.mode, "scale": options.scale, "machine": machine, **run(options, machine, fma, progress)}
-    if options.json:
-        bench_report.write_json(options.json, result)
-    if options.csv:
-        bench_report.write_csv(options.csv, result["rows"])
+    result = {"mode": options.mode, "scale": options.scale, "machine": machine, "rows": []}
+    try:
+        run(options, result, fma, progress)
+    finally:
+        _write(options, result)
     judged = [*result["rows"], result.get("training", {})]
     return int(any(row.get("verdict") == "FAIL" or "crash" in row.get("ours", {}) for row in judged))
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The smaller questions: a call on few voxels, a call right after a torch operator, and what more threads gain."""
 
-from bench_passes import PASSES
 from bench_perf import Side, interleave
 from patterns import PATTERNS, SMALL
 
@@ -10,7 +9,8 @@ AFTER = next(pattern for pattern in PATTERNS if pattern.name == "train04_dw_k7_g
 
 
 def small_calls(sides, options):
-    """Rows of one call on (1,1,4,4,4), kernel 3: seconds of ours and native."""
+    """Rows of one call on (1,1,4,4,4), kernel 3: seconds of ours and native. Many short batches: a long one is hardly
+    ever left alone by a busy machine, and then measures how the side's threads wait for each other."""
     rows = []
     for side in sides.values():
         side.build(SMALL)
@@ -19,8 +19,11 @@ def small_calls(sides, options):
             side.begin(name)
             side.step(calls=100)
             side.seconds.clear()
-        interleave(list(sides.values()), options.repeats, calls=200)
-        rows.append({"pass": name, **{kind: side.result() for kind, side in sides.items()}})
+        interleave(list(sides.values()), 20 * options.repeats, calls=50)
+        row = {"pass": name, **{kind: side.result() for kind, side in sides.items()}}
+        if all("min_s" in row.get(kind, {}) for kind in ("ours", "native")):
+            row["ratio"] = row["ours"]["min_s"] / row["native"]["min_s"]
+        rows.append(row)
     return rows
 
 
@@ -41,7 +44,7 @@ def scaling(side, patterns, options, fma, progress):
     """Rows: what all threads gain over one, for ours and for the pure FMA loop, taken in turn."""
     for pattern in patterns:
         side.build(pattern)
-        for name in PASSES:
+        for name in options.passes:
             progress(f"{pattern.name}: {name} on 1 and {options.threads} threads")
             yield {"pattern": pattern.name, "pass": name, **_gains(side.child, name, options, fma)}
 
@@ -53,11 +56,8 @@ def _gains(child, name, options, fma):
         for count in (few, many):
             child.threads(count)
             seconds[count].append(child.run(name)[0])
-            if fma.available:
-                peaks[count].append(fma.gflops(count))
+            peaks[count].append(fma.gflops(count))
     one, all_threads = min(seconds[few]), min(seconds[many])
-    gains = {"one_s": one, "all_s": all_threads, "gain": one / all_threads}
-    if fma.available:
-        gains["fma_gain"] = max(peaks[many]) / max(peaks[few])
-        gains["ratio"] = gains["gain"] / gains["fma_gain"]
-    return gains
+    gain, fma_gain = one / all_threads, max(peaks[many]) / max(peaks[few])
+    gains = {"one_s": one, "all_s": all_threads, "gain": gain}
+    return {**gains, "fma_source": fma.source, "fma_gain": fma_gain, "ratio": gain / fma_gain}

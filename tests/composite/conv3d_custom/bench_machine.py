@@ -41,32 +41,48 @@ def cpu_model():
     return found.group(1) if found else platform.machine()
 
 
+def library_compiler():
+    """The compiler that made the library, as it signed the binary, or None."""
+    found = re.search(rb"GCC: \([^)\0]*\) [\d.]+|clang version [\d.]+", Path(_core.__file__).read_bytes())
+    return found.group().decode() if found else None
+
+
 class FmaPeak:
-    """The pure FMA loop, compiled once for the ISA in use. `None` GF/s where there is no C compiler."""
+    """The pure FMA loop, compiled once for the ISA in use; a large matrix product, and `source` says so, where there is
+    no C compiler."""
 
     def __init__(self, isa):
         self._folder = tempfile.TemporaryDirectory()
         self._program = Path(self._folder.name) / "fma_peak"
-        lanes, chains, flags = _ISAS[isa]
+        self.source = "FMA loop" if self._compile(*_ISAS[isa]) else "torch.mm (no C compiler)"
+
+    def _compile(self, lanes, chains, flags):
         compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
         source = Path(__file__).with_name("fma_peak.c")
-        self.available = compiler is not None
-        if self.available:
-            subprocess.run(
-                [*compiler.split(), "-O3", "-ffp-contract=fast", *flags, f"-DLANES={lanes}", f"-DCHAINS={chains}",
-                 str(source), "-o", str(self._program), "-pthread"],
-                check=True,
-            )  # fmt: skip
+        shape = [f"-DLANES={lanes}", f"-DCHAINS={chains}"]
+        command = [*(compiler or "cc").split(), "-O3", "-ffp-contract=fast", *flags, *shape, source]
+        try:
+            return subprocess.run([*command, "-o", self._program, "-pthread"], capture_output=True).returncode == 0
+        except OSError:
+            return False
 
-    def gflops(self, threads, seconds=0.2):
+    def gflops(self, threads):
         """GF/s, f32, of `threads` threads together."""
-        if not self.available:
-            return None
-        done = subprocess.run([self._program, str(threads), str(seconds)], check=True, capture_output=True, text=True)
+        if not self._program.exists():
+            return _product_gflops(threads)
+        done = subprocess.run([self._program, str(threads), "0.2"], check=True, capture_output=True, text=True)
         return float(done.stdout)
 
     def best(self, threads, repeats=3):
-        return max(self.gflops(threads) for _ in range(repeats)) if self.available else None
+        return max(self.gflops(threads) for _ in range(repeats))
+
+
+def _product_gflops(threads, side=1536):
+    torch.set_num_threads(threads)
+    a = torch.rand(side, side)
+    start = time.perf_counter()
+    torch.mm(a, a)
+    return 2 * side**3 / (time.perf_counter() - start) / 1e9
 
 
 def copy_bandwidth(threads, device="cpu", floats=1 << 25, repeats=5):
@@ -85,7 +101,9 @@ def copy_bandwidth(threads, device="cpu", floats=1 << 25, repeats=5):
 
 def describe(threads, device, fma):
     """The facts that a result needs beside it."""
-    on_cpu = device == "cpu"
+    counts = sorted({1, threads})  # ends on `threads`, which torch keeps
+    peaks = {count: fma.best(count) for count in counts} if device == "cpu" else {}
+    copies = {count: copy_bandwidth(count, device) for count in counts}
     return {
         "device": device,
         "cpu": cpu_model(),
@@ -93,9 +111,12 @@ def describe(threads, device, fma):
         "threads": threads,
         "torch": torch.__version__,
         "library": _core.version(),
+        "compiler": library_compiler(),
         "threads_runtime": _core.threads_runtime(),
         "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
-        "fma_gflops_1": fma.best(1) if on_cpu else None,
-        "fma_gflops": fma.best(threads) if on_cpu else None,
-        "copy_gbytes": copy_bandwidth(threads, device),
+        "fma_source": fma.source,
+        "fma_gflops_1": peaks.get(1),
+        "fma_gflops": peaks.get(threads),
+        "copy_gbytes_1": copies[1],
+        "copy_gbytes": copies[threads],
     }

@@ -11,6 +11,7 @@ from bench_passes import PASSES, layer
 
 from oil_gas_ops_prospect import _core
 from oil_gas_ops_prospect.conv3d_custom import conv3d_backend
+from oil_gas_ops_prospect.conv3d_custom.device import module_backend
 
 _MODES = ("zeros", "reflect", "replicate", "circular")
 _PARTS = {"forward_backward": ("forward", "grad_input", "grad_weight")}
@@ -77,6 +78,13 @@ def interleave(sides, repeats, calls=1):
             side.step(calls)
 
 
+def backend_of(pattern, options):
+    """What ours runs on at this size: the rule goes by shapes too."""
+    with conv3d_backend(options.backend):
+        device_type = torch.device(options.device).type
+        return module_backend(device_type, torch.float32, pattern.x_shape, pattern.w_shape)
+
+
 def cropped(pattern):
     """A pattern of the same kind, small enough to be computed by native whatever it does."""
 
@@ -89,7 +97,7 @@ def cropped(pattern):
 
 def verify(pattern, backend, device):
     """The largest error of ours against native in float64 on a crop, of y, gx, gw and gb, each relative to the largest
-    entry. RuntimeError above 1e-4."""
+    entry. RuntimeError above 1e-4. backend: that of the full size, which the crop alone might not get."""
     small = cropped(pattern)
     torch.manual_seed(1)
     ours = layer(small, "ours").to(device)
@@ -129,14 +137,16 @@ def tensor_bytes(pattern, name):
     return 4 * sum(sizes) * len(_PARTS.get(name, (name,)))
 
 
-def scratch_bytes(pattern, name, threads):
-    """Workspace of the C core."""
+def plans(pattern, name, threads):
+    """What the C core does: the most workspace of the pass's parts, and their plans as they describe themselves."""
     padding = _MODES.index(pattern.padding_mode)
     geometry = (pattern.stride, pattern.padding, pattern.padding, pattern.dilation, pattern.groups, padding, 0)
-    return max(
-        _core.workspace_bytes(geometry, 0, pattern.x_shape, pattern.w_shape, part, threads)
-        for part in _PARTS.get(name, (name,))
-    )
+    problem = (geometry, 0, pattern.x_shape, pattern.w_shape)
+    parts = _PARTS.get(name, (name,))
+    return {
+        "scratch_bytes": max(_core.workspace_bytes(*problem, part, threads) for part in parts),
+        "plan": "; ".join(_core.describe(*problem, part) for part in parts),
+    }
 
 
 @contextlib.contextmanager
@@ -151,8 +161,9 @@ def both(options):
             side.child.stop()
 
 
-def _row(pattern, name, sides, machine):
-    row = {"pattern": pattern.name, "pass": name, **{side: sides[side].result() for side in sides}}
+def _row(pattern, name, sides, machine, backend):
+    row = {"pattern": pattern.name, "pass": name, "backend": backend}
+    row |= {side: sides[side].result() for side in sides}
     ours, native = row["ours"], row.get("native", {})
     if "min_s" in ours:
         seconds = ours["min_s"]
@@ -161,8 +172,8 @@ def _row(pattern, name, sides, machine):
         row["of_copy"] = row["gbytes"] / machine["copy_gbytes"]
         if machine["fma_gflops"]:
             row["of_fma"] = row["gflops"] / machine["fma_gflops"]
-        if machine["device"] == "cpu":
-            row["scratch_bytes"] = scratch_bytes(pattern, name, machine["threads"])
+        if backend == "c":
+            row |= plans(pattern, name, machine["threads"])
         if "min_s" in native:
             row["speedup"] = native["min_s"] / seconds
         elif native.get("crash", "").startswith("timeout"):
@@ -171,15 +182,20 @@ def _row(pattern, name, sides, machine):
 
 
 def measure(sides, patterns, options, machine, progress):
-    """The rows of all patterns, yielded as they come."""
+    """The rows of all patterns, yielded as they come. A pattern that ours does not compute right is not timed."""
     for pattern in patterns:
         progress(f"{pattern.name}: verify")
-        checked = verify(pattern, options.backend, options.device)
+        try:
+            backend = backend_of(pattern, options)
+            checked = verify(pattern, backend, options.device)
+        except RuntimeError as error:
+            yield {"pattern": pattern.name, "pass": "verify", "ours": {"crash": str(error)}}
+            continue
         for side in sides.values():
             side.build(pattern)
-        for name in PASSES:
+        for name in options.passes:
             progress(f"{pattern.name}: {name}")
             for side in sides.values():
                 side.begin(name)
             interleave(list(sides.values()), options.repeats)
-            yield {**_row(pattern, name, sides, machine), "checked_error": checked}
+            yield {**_row(pattern, name, sides, machine, backend), "checked_error": checked}

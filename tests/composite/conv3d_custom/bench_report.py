@@ -10,15 +10,17 @@ _FORMAT = "{:<20} {:<16} {:>9} {:>10} {:>10} {:>9} {:>7} {:>7} {:>8} {:>9} {:>9}
 
 
 def header(machine):
-    """Lines that say where and how the figures came about."""
-    peak = machine["fma_gflops"]
-    fma = "FMA peak unknown (no C compiler)" if machine["device"] == "cpu" else "FMA peak not measured"
-    if peak:
-        fma = f"FMA peak {peak:.0f} GF/s f32 on all threads, {machine['fma_gflops_1']:.0f} on one"
+    """Two lines that say where and how the figures came about."""
+    fma = "FMA peak not measured"
+    if machine["fma_gflops"]:
+        peak, one = machine["fma_gflops"], machine["fma_gflops_1"]
+        fma = f"{machine['fma_source']} {peak:.0f} GF/s f32 on all threads, {one:.0f} on one"
     return (
         f"{machine['cpu']} | {machine['isa']} | {machine['threads']} threads ({machine['threads_runtime']}) | "
-        f"device {machine['device']} | torch {machine['torch']} | libogp {machine['library']} | {machine['date']}\n"
-        f"{fma} | copy {machine['copy_gbytes']:.1f} GB/s, read plus written"
+        f"device {machine['device']} | torch {machine['torch']} | "
+        f"libogp {machine['library']} ({machine['compiler'] or 'compiler unknown'}) | {machine['date']}\n"
+        f"{fma} | copy, read plus written, {machine['copy_gbytes']:.1f} GB/s on all threads, "
+        f"{machine['copy_gbytes_1']:.1f} on one | peak: memory above the tensors"
     )
 
 
@@ -54,22 +56,27 @@ def line(row):
         _percent(row.get("of_fma")), _percent(row.get("of_copy")), _mib(row.get("scratch_bytes")),
         _mib(ours.get("peak_bytes")), _mib(native.get("peak_bytes")),
     )  # fmt: skip
+    if row.get("backend") == "native":
+        text += "  ours takes native here"
     for side, result in (("ours", ours), ("native", native)):
         if "crash" in result:
             text += f"  {side}CRASH ({result['crash']})"
     return text
 
 
+def _small(side, result):
+    if "crash" in result:
+        return f"{side}CRASH ({result['crash']})"
+    return f"{side} {result['min_s'] * 1e6:.1f} ({result['median_s'] * 1e6:.1f})"
+
+
 def extras(rows, after):
     """Lines on small calls and on the call after a torch operator."""
-    lines = ["", "one call on (1,1,4,4,4), kernel 3, in us:"]
+    lines = ["", "one call on (1,1,4,4,4), kernel 3, in us (median):"]
     for row in rows:
-        parts = [
-            f"{side} {row[side]['min_s'] * 1e6:.1f}" if "min_s" in row[side] else f"{side}CRASH ({row[side]['crash']})"
-            for side in ("ours", "native")
-            if side in row
-        ]
-        lines.append(f"  {row['pass']:<16} {', '.join(parts)}")
+        parts = [_small(side, row[side]) for side in ("ours", "native") if side in row]
+        ratio = f": {row['ratio']:.2f} x native's time" if "ratio" in row else ""
+        lines.append(f"  {row['pass']:<16} {', '.join(parts)}{ratio}")
     lines.append(
         f"right after a torch operator ({after['pattern']}): x.mul(1.0) {_ms(after['operator'])} ms, forward alone "
         f"{_ms(after['forward'])} ms, forward after x.mul(1.0) {_ms(after['after_operator'])} ms together = "
@@ -83,9 +90,7 @@ def scaling_line(row, threads):
         f"{row['pattern']:<20} {row['pass']:<16} 1 thread {_ms(row['one_s'])} ms, {threads} threads "
         f"{_ms(row['all_s'])} ms: gain {row['gain']:.3f}"
     )
-    if "ratio" in row:
-        text += f", pure FMA loop {row['fma_gain']:.3f}, ratio {row['ratio']:.3f}"
-    return text
+    return f"{text}, {row['fma_source']} {row['fma_gain']:.3f}, ratio {row['ratio']:.3f}"
 
 
 def write_json(path, result):
@@ -102,11 +107,12 @@ def _flat(row, prefix=""):
             yield prefix + key, value
 
 
-def write_csv(path, rows):
-    """One line per row; nested results become columns side_name."""
+def write_csv(path, rows, machine):
+    """The header as comment lines, then one line per row; nested results become columns side_name."""
     flat = [dict(_flat(row)) for row in rows]
     names = list(dict.fromkeys(name for row in flat for name in row))
     with open(path, "w", newline="") as file:
+        file.writelines(f"# {text}\n" for text in header(machine).splitlines())
         writer = csv.DictWriter(file, names, restval="")
         writer.writeheader()
         writer.writerows(flat)
