@@ -56,6 +56,15 @@ def test_frozen_parts_are_not_computed(steps_run, which):
     assert [t.grad is not None for t in tensors] == [k == which for k in range(3)]
 
 
+def test_a_tiny_problem_gives_the_same_without_asking():
+    x, w, b = (torch.randn(*shape, dtype=F64, requires_grad=True) for shape in ((1, 1, 4, 4, 4), (1, 1, 3, 3, 3), (1,)))
+    y = conv3d(x, w, b, padding=1)
+    every = torch.autograd.grad(y.sum(), (x, w, b), retain_graph=True)
+    for tensor, gradient in zip((x, w, b), every):
+        (alone,) = torch.autograd.grad(y.sum(), tensor, retain_graph=True)
+        assert torch.equal(alone, gradient)
+
+
 def test_bias_gradient_comes_with_the_weight(steps_run):
     conv3d(*operands()).sum().backward()
     assert steps_run == ["grad_input", "grad_weight+bias"]

@@ -26,9 +26,10 @@ def _will_execute(node):
 
 def _wanted(ctx, count):
     """Which of the first `count` inputs need their gradient now. needs_input_grad alone is true of every input with
-    requires_grad, also where torch.autograd.grad asks for one of them."""
+    requires_grad, also where torch.autograd.grad asks for one of them. The question costs an exception of 5 to 18
+    microseconds for every leaf that torch.autograd.grad does ask for, so a tiny problem does without."""
     needs = ctx.needs_input_grad[:count]
-    if needs.count(True) == 1:
+    if needs.count(True) == 1 or ctx.problem.is_tiny:
         return needs
     nodes = ctx.next_functions
     return [need and _will_execute(nodes[k][0]) for k, need in enumerate(needs)]

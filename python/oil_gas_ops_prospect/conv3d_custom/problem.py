@@ -3,6 +3,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from operator import index
 
 import torch
@@ -34,6 +35,11 @@ class Problem:
     def is_empty(self):
         """Nothing to multiply: no batch, or no input channels. y is then the bias."""
         return self.x_shape[0] == 0 or self.x_shape[1] == 0
+
+    @property
+    def is_tiny(self):
+        """At most 4096 multiplications a pass: about a microsecond."""
+        return prod(self.y_shape) * prod(self.w_shape[1:]) <= 4096
 
 
 def hashable(name, value):
