@@ -7,17 +7,6 @@
 #include "tiling.h"
 #include "util.h"
 
-/* Channels of a group that are read and computed. */
-static int64_t channels_in(const struct ogp_plan *plan)
-{
-    return plan->pass == OGP_GRAD_INPUT ? plan->problem.co_g : plan->problem.ci_g;
-}
-
-static int64_t channels_out(const struct ogp_plan *plan)
-{
-    return plan->pass == OGP_GRAD_INPUT ? plan->problem.ci_g : plan->problem.co_g;
-}
-
 /* Whether a span is one part whose members are its outputs in order: then the tile is unpacked as it is. */
 static bool is_simple(const struct ogp_plan *plan)
 {
@@ -86,7 +75,7 @@ static void add_piece(const struct tile *tile, const struct part part[3], const 
                                         adjoint ? OGP_ZEROS : plan->lattice[a].padding};
 
     struct volume source = adjoint ? job->y : job->x;
-    source.data += (tile->n * source.n + (tile->group * channels_in(plan) + first_in) * source.c) * bytes;
+    source.data += (tile->n * source.n + (tile->group * ogp_channels_in(plan) + first_in) * source.c) * bytes;
     ogp_pack(plan, tile->scratch->x, &p.x, &source, sampling);
 
     struct weights w = job->w;
@@ -107,7 +96,7 @@ static void compute_part(const struct tile *tile, const struct part part[3])
     const struct ogp_plan *const plan = tile->plan;
     const struct lattice *const lat = plan->lattice;
     const int64_t *const most = plan->tiling.taps;
-    const int64_t all = channels_in(plan), block = plan->tiling.in_channels;
+    const int64_t all = ogp_channels_in(plan), block = plan->tiling.in_channels;
     bool accumulate = false;
     struct piece piece[3];
     for (struct piece_cursor d = {0}; ogp_next_piece(&lat[0], &part[0], most[0], &d, &piece[0]);)
@@ -174,7 +163,7 @@ static void compute_tile(const struct tile *tile)
     } else {
         compute_box(tile);
     }
-    const int64_t first = tile->group * channels_out(plan) + tile->channel;
+    const int64_t first = tile->group * ogp_channels_out(plan) + tile->channel;
     struct volume out = plan->pass == OGP_GRAD_INPUT ? job->x : job->y;
     out.data += (tile->n * out.n + first * out.c) * bytes;
     for (int a = 0; a < 3; a++)
@@ -186,41 +175,68 @@ static void compute_tile(const struct tile *tile)
                tile->simple ? &tile->y : &tile->box, &bias, job->accumulate);
 }
 
+/* ---- spans of outputs, a tile at a time ---- */
+
+/* One tile: spans of at most the tiling's box. */
+static void run_tile(struct tile *tile)
+{
+    const struct ogp_plan *const plan = tile->plan;
+    const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype);
+    int64_t y_extent[3], box_extent[3];
+    for (int a = 0; a < 3; a++) {
+        box_extent[a] = tile->span[a].count;
+        y_extent[a] = tile->simple ? tile->span[a].count : plan->tiling.out[a];
+    }
+    tile->y = ogp_block(tile->channels, y_extent, ogp_round_up(y_extent[2], plan->kernels->lanes), bytes);
+    tile->box = ogp_block(tile->channels, box_extent, box_extent[2], bytes);
+    compute_tile(tile);
+}
+
+void ogp_correlate_spans(const struct job *job, const struct ogp_plan *plan, char *scratch_base, struct place at,
+                         const struct span span[3])
+{
+    const struct tiling *const t = &plan->tiling;
+    struct arena arena = {.base = scratch_base};
+    const struct product largest = ogp_largest_product(plan, t);
+    const struct scratch scratch = carve(&arena, plan, t, &largest);
+    struct tile tile = {.job = job, .plan = plan, .scratch = &scratch, .n = at.n, .group = at.group,
+                        .simple = is_simple(plan)};
+    for (int64_t c = 0; c < at.channels; c += t->out_channels)
+        for (int64_t d = 0; ogp_span_cut(span[0], t->box[0], d, &tile.span[0]); d++)
+            for (int64_t h = 0; ogp_span_cut(span[1], t->box[1], h, &tile.span[1]); h++)
+                for (int64_t w = 0; ogp_span_cut(span[2], t->box[2], w, &tile.span[2]); w++) {
+                    tile.channel = at.channel + c;
+                    tile.channels = ogp_min(t->out_channels, at.channels - c);
+                    run_tile(&tile);
+                }
+}
+
 /* ---- tasks: one tile each, neighbours along the height and width last ---- */
 
-static void run_tile(const struct job *job, int64_t at, int worker)
+static void run_task(const struct job *job, int64_t at, int worker)
 {
     const struct ogp_plan *const plan = job->plan;
     const struct tiling *const t = &plan->tiling;
-    const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype), outs = channels_out(plan);
-    struct arena arena = {.base = ogp_job_scratch(job, worker)};
-    const struct product largest = ogp_largest_product(plan, t);
-    const struct scratch scratch = carve(&arena, plan, t, &largest);
-    struct tile tile = {.job = job, .plan = plan, .scratch = &scratch, .simple = is_simple(plan)};
-    int64_t y_extent[3], box_extent[3];
+    struct span span[3];
     for (int a = 2; a >= 0; a--) {
         const bool by_class = ogp_by_class(&plan->lattice[a], a);
         const int64_t spans = ogp_span_count(&plan->lattice[a], by_class, t->box[a]);
-        tile.span[a] = ogp_span_at(&plan->lattice[a], by_class, t->box[a], at % spans);
+        span[a] = ogp_span_at(&plan->lattice[a], by_class, t->box[a], at % spans);
         at /= spans;
-        if (tile.span[a].count == 0)
+        if (span[a].count == 0)
             return;
-        box_extent[a] = tile.span[a].count;
-        y_extent[a] = tile.simple ? tile.span[a].count : t->out[a];
     }
-    const int64_t blocks = ogp_ceil_div(outs, t->out_channels);
-    tile.channel = at % blocks * t->out_channels;
-    tile.group = at / blocks % plan->problem.g;
-    tile.n = at / blocks / plan->problem.g;
-    tile.channels = ogp_min(t->out_channels, outs - tile.channel);
-    tile.y = ogp_block(tile.channels, y_extent, ogp_round_up(y_extent[2], plan->kernels->lanes), bytes);
-    tile.box = ogp_block(tile.channels, box_extent, box_extent[2], bytes);
-    compute_tile(&tile);
+    const int64_t blocks = ogp_ceil_div(ogp_channels_out(plan), t->out_channels);
+    struct place place = {.channel = at % blocks * t->out_channels};
+    place.channels = ogp_min(t->out_channels, ogp_channels_out(plan) - place.channel);
+    place.group = at / blocks % plan->problem.g;
+    place.n = at / blocks / plan->problem.g;
+    ogp_correlate_spans(job, plan, ogp_job_scratch(job, worker), place, span);
 }
 
 void ogp_correlate_run(struct job *job)
 {
-    ogp_job_each(job, job->plan->tasks, run_tile);
+    ogp_job_each(job, job->plan->tasks, run_task);
 }
 
 /* ---- the model ---- */
@@ -236,7 +252,7 @@ static double spans(const struct ogp_plan *plan, const struct tiling *t)
 static double task_count(const struct ogp_plan *plan, const struct tiling *t)
 {
     return spans(plan, t) * (double)(plan->problem.n * plan->problem.g) *
-           (double)ogp_ceil_div(channels_out(plan), t->out_channels);
+           (double)ogp_ceil_div(ogp_channels_out(plan), t->out_channels);
 }
 
 static double cost_of(const struct ogp_plan *plan, const struct tiling *t)
@@ -248,7 +264,7 @@ static double cost_of(const struct ogp_plan *plan, const struct tiling *t)
     for (int a = 0; a < 3; a++)
         if (!ogp_by_class(&plan->lattice[a], a))
             parts *= (double)ogp_min(plan->lattice[a].classes, t->box[a]);
-    const double blocks = (double)ogp_ceil_div(ogp_max(channels_in(plan), 1), t->in_channels);
+    const double blocks = (double)ogp_ceil_div(ogp_max(ogp_channels_in(plan), 1), t->in_channels);
     const double weights = (double)(p.in_channels * p.out_channels) * (double)(p.taps[0] * p.taps[1] * p.taps[2]);
     const bool dense_in = dense && plan->lattice[2].s1 == 1 && plan->lattice[2].l1 == 1;
     const double pack = ogp_model_rows(&p, true) * ogp_row_cycles(p.out[2] + p.taps[2] - 1, dense_in);
@@ -268,7 +284,7 @@ static size_t bytes_of(const struct ogp_plan *plan, const struct tiling *t)
 bool ogp_correlate_prepare(struct ogp_plan *plan, int64_t limit)
 {
     static const struct tiling_model model = {bytes_of, cost_of, task_count};
-    if (!ogp_tiling_choose(plan, &model, channels_in(plan), channels_out(plan), ogp_worker_limit(limit)))
+    if (!ogp_tiling_choose(plan, &model, ogp_channels_in(plan), ogp_channels_out(plan), ogp_worker_limit(limit)))
         return false;
     plan->shared_bytes = 0;
     plan->worker_bytes = bytes_of(plan, &plan->tiling);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "util.h"
 
@@ -114,4 +115,14 @@ const struct ogp_kernels *ogp_cpu_kernels(const char *name, enum ogp_dtype dtype
     if (!isa)
         return NULL;
     return dtype == OGP_F32 ? isa->f32 : isa->f64;
+}
+
+int64_t ogp_cpu_cache_bytes(void)
+{
+    const int64_t least = (int64_t)512 << 10;
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    return ogp_max(least, sysconf(_SC_LEVEL2_CACHE_SIZE));
+#else
+    return least;
+#endif
 }

@@ -10,4 +10,7 @@
  * unknown to this build or the CPU cannot run it. */
 const struct ogp_kernels *ogp_cpu_kernels(const char *isa, enum ogp_dtype dtype);
 
+/* Bytes of a core's second-level cache: half a MiB where the system does not say. */
+int64_t ogp_cpu_cache_bytes(void);
+
 #endif

@@ -20,7 +20,7 @@ struct product ogp_product(const struct ogp_plan *plan, const int64_t out[3], co
     for (int a = 0; a < 3; a++) {
         p.out[a] = out[a];
         p.taps[a] = taps[a];
-        in[a] = a < 2 ? plan->config->transform[a]->points(out[a], taps[a]) : out[a] + taps[a] - 1;
+        in[a] = out[a] + taps[a] - 1;
     }
     p.x = ogp_block(in_channels, in, width + taps[2] - 1, bytes);
     p.y = ogp_block(out_channels, out, width, bytes);

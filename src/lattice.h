@@ -79,4 +79,7 @@ int64_t ogp_lattice_source(const struct lattice *, int64_t j);
 int64_t ogp_span_count(const struct lattice *, bool by_class, int64_t most);
 struct span ogp_span_at(const struct lattice *, bool by_class, int64_t most, int64_t at);
 
+/* The at-th part of a span, of at most `most` outputs; false past the last. */
+bool ogp_span_cut(struct span whole, int64_t most, int64_t at, struct span *part);
+
 #endif

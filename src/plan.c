@@ -18,7 +18,7 @@
 
 /* Ties go to the earlier row; the last applies to every problem and needs no workspace. */
 static const struct config *const configs[] = {
-    &ogp_config_direct_rows, &ogp_config_direct_channels, &ogp_config_sum, &ogp_config_reference,
+    &ogp_config_direct_rows, &ogp_config_direct_channels, &ogp_config_fourier, &ogp_config_sum, &ogp_config_reference,
 };
 
 static enum ogp_status check_options(const struct ogp_options *opt, struct ogp_error *error)
@@ -82,6 +82,7 @@ static bool choose(struct ogp_plan *plan, int64_t limit, const char *only)
     for (size_t c = 0; c < OGP_COUNT(configs); c++) {
         struct ogp_plan candidate = *plan;
         candidate.config = configs[c];
+        candidate.forced = only != NULL;
         if (only && strcmp(only, configs[c]->name) != 0)
             continue;
         if (configs[c]->prepare(&candidate, limit) && candidate.cost < best.cost)

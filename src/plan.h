@@ -8,7 +8,6 @@
 #include "kernels/kernels.h"
 #include "lattice.h"
 #include "problem.h"
-#include "transform.h"
 
 struct job;
 struct ogp_plan;
@@ -21,6 +20,8 @@ struct tiling {
     int64_t in_channels, out_channels; /* of a group, at once */
     bool all_pieces;                   /* grad weight: one task sums all pieces of the kernel, not one */
     int64_t splits;                    /* grad weight and bias: partial sums over batch and space */
+    const struct ogp_fft_row *fft[2];  /* Fourier tiles: of the depth and the height */
+    int64_t columns;                   /* Fourier tiles: of the width, transformed at once */
 };
 
 /* The two bodies of the multiply stage. rows: each vector of x serves several output rows, for few output channels per
@@ -33,8 +34,7 @@ struct config {
     const char *name;
     bool (*prepare)(struct ogp_plan *plan, int64_t limit);
     void (*run)(struct job *job);
-    const struct transform *transform[2]; /* tiles only: of the depth and the height */
-    enum body body;                       /* tiles only */
+    enum body body; /* direct tiles only */
 };
 
 struct ogp_plan {
@@ -47,6 +47,10 @@ struct ogp_plan {
     const struct config *config;
     const struct ogp_kernels *kernels;
     struct tiling tiling;
+    const struct config *direct;  /* Fourier tiles: how tiles are computed that a transform would not do justice to */
+    struct tiling direct_tiling;
+    size_t direct_bytes;          /* of a worker's, the last ones */
+    bool forced;                  /* the configuration was asked for by name */
     int64_t tasks;
     size_t shared_bytes, worker_bytes;
     int64_t workers_most; /* that the limit has scratch for */

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tile.h"
 
+#include <math.h>
+
 #include "correlate.h"
 #include "reduce.h"
+#include "spectral_correlate.h"
+#include "spectral_reduce.h"
+#include "util.h"
 
 static bool prepare(struct ogp_plan *plan, int64_t limit)
 {
@@ -16,6 +21,37 @@ static void run(struct job *job)
     (job->plan->pass == OGP_GRAD_WEIGHT ? ogp_reduce_run : ogp_correlate_run)(job);
 }
 
-#define DIRECT {&ogp_transform_identity, &ogp_transform_identity}
-const struct config ogp_config_direct_rows = {"direct-rows", prepare, run, DIRECT, OGP_BODY_ROWS};
-const struct config ogp_config_direct_channels = {"direct-channels", prepare, run, DIRECT, OGP_BODY_CHANNELS};
+const struct config ogp_config_direct_rows = {"direct-rows", prepare, run, OGP_BODY_ROWS};
+const struct config ogp_config_direct_channels = {"direct-channels", prepare, run, OGP_BODY_CHANNELS};
+
+/* The cheaper of the direct configurations, for tiles that go direct after all. */
+static bool prepare_direct(struct ogp_plan *plan, int64_t limit)
+{
+    static const struct config *const direct[] = {&ogp_config_direct_rows, &ogp_config_direct_channels};
+    struct ogp_plan best = {.cost = INFINITY};
+    for (size_t k = 0; k < OGP_COUNT(direct); k++) {
+        struct ogp_plan candidate = *plan;
+        candidate.config = direct[k];
+        if (prepare(&candidate, limit) && candidate.cost < best.cost)
+            best = candidate;
+    }
+    plan->direct = best.config;
+    plan->direct_tiling = best.tiling;
+    plan->direct_bytes = best.worker_bytes;
+    plan->cost = best.cost;
+    return best.config != NULL;
+}
+
+static bool prepare_fourier(struct ogp_plan *plan, int64_t limit)
+{
+    if (!ogp_fourier_applies(plan) || !prepare_direct(plan, limit))
+        return false;
+    return (plan->pass == OGP_GRAD_WEIGHT ? ogp_spectral_reduce_prepare : ogp_spectral_correlate_prepare)(plan, limit);
+}
+
+static void run_fourier(struct job *job)
+{
+    (job->plan->pass == OGP_GRAD_WEIGHT ? ogp_spectral_reduce_run : ogp_spectral_correlate_run)(job);
+}
+
+const struct config ogp_config_fourier = {"fourier", prepare_fourier, run_fourier, OGP_BODY_ROWS};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tile executor as configurations: a row is a transform per axis and a body of the multiply stage. */
+/* The tile executor as configurations: direct, by either body of the multiply stage, or between Fourier transforms. */
 #ifndef OGP_TILE_H
 #define OGP_TILE_H
 
 #include "plan.h"
 
-extern const struct config ogp_config_direct_rows, ogp_config_direct_channels;
+extern const struct config ogp_config_direct_rows, ogp_config_direct_channels, ogp_config_fourier;
 
 #endif

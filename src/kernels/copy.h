@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of gather, scatter, scatter_f64, add_at and sum: one row between a tensor and scratch. */
+/* Bodies of gather, copy_rows, scatter, scatter_f64, add_at and sum: one row between a tensor and scratch. */
 
 static void gather(void *out, const void *in, int64_t step, int64_t n)
 {
@@ -11,6 +11,15 @@ static void gather(void *out, const void *in, int64_t step, int64_t n)
     else
         for (int64_t i = 0; i < n; i++)
             o[i] = a[i * step];
+}
+
+static void copy_rows(void *out, int64_t out_step, const void *in, int64_t in_step, int64_t rows, int64_t vectors)
+{
+    T *o = out;
+    const T *a = in;
+    for (; rows > 0; rows--, o += out_step, a += in_step)
+        for (int64_t i = 0; i < vectors * LANES; i += LANES)
+            v_store(o + i, v_load(a + i));
 }
 
 INLINE void scatter_steps(T *out, int64_t step, const T *in, int64_t n, T bias, int accumulate)

@@ -45,6 +45,8 @@
 #include "copy.h"
 #include "multiply.h"
 #include "reduce.h"
+#include "fft.h"
+#include "spectral.h"
 
 #if REGISTERS >= 32
 #define EACH_K(ROW) ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6) ROW(7) ROW(8) ROW(9)
@@ -65,6 +67,14 @@
     static void reduce_channels_##C##_1(const struct ogp_reduce *m) { reduce_channels_body(m, C, 1); } \
     static void reduce_channels_##C##_2(const struct ogp_reduce *m) { reduce_channels_body(m, C, 2); } \
     static void reduce_channels_##C##_3(const struct ogp_reduce *m) { reduce_channels_body(m, C, 3); }
+/* points = A*B */
+#define EACH_FFT(ROW) \
+    ROW(1, 1, 1) ROW(8, 4, 2) ROW(12, 4, 3) ROW(16, 4, 4) ROW(20, 5, 4) ROW(24, 8, 3) ROW(32, 8, 4) ROW(40, 8, 5) \
+    ROW(48, 8, 6) ROW(64, 8, 8)
+#define DEFINE_FFT(N, A, B) \
+    static void fft_forward_##N(const struct ogp_fft *f) { fft_forward_body(f, A, B); } \
+    static void fft_inverse_##N(const struct ogp_fft *f) { fft_inverse_body(f, A, B); }
+EACH_FFT(DEFINE_FFT)
 EACH_K(DEFINE_K)
 EACH_C(DEFINE_C)
 
@@ -74,6 +84,7 @@ EACH_C(DEFINE_C)
 #define ROWS_8(K) [K] = rows_8_##K,
 #define CHANNELS(C) [C] = channels_##C,
 #define REDUCE_ROWS(K) [K] = {[1] = reduce_rows_##K##_1, [2] = reduce_rows_##K##_2},
+#define FFT(N, A, B) {N, A, B, fft_forward_##N, fft_inverse_##N},
 #define REDUCE_CHANNELS(C) \
     [C] = {[1] = reduce_channels_##C##_1, [2] = reduce_channels_##C##_2, [3] = reduce_channels_##C##_3},
 
@@ -89,6 +100,12 @@ const struct ogp_kernels TABLE = {
     .channels = {EACH_C(CHANNELS)},
     .reduce_rows = {EACH_K(REDUCE_ROWS)},
     .reduce_channels = {EACH_C(REDUCE_CHANNELS)},
+    .fft = {EACH_FFT(FFT)},
+    .spectral = spectral,
+    .spectral_reduce = spectral_reduce,
+    .survey = survey,
+    .copy_rows = copy_rows,
+    .zeros = zeros,
     .gather = gather,
     .scatter = scatter,
     .scatter_f64 = scatter_f64,

@@ -41,6 +41,55 @@ struct ogp_reduce {
 };
 typedef void ogp_reduce_fn(const struct ogp_reduce *);
 
+/* Complex Fourier transforms of N points on vectors*lanes columns at once, one table row for each N:
+ *
+ *   forward  bins[place(k)*step + i] = sum over n < N:  exp(-2 pi i k n / N) (re[n][i] + i im[n][i])
+ *   inverse  re[n][i] + i im[n][i] = bias + i bias + sum over k < N:  exp(+2 pi i k n / N) bins[place(k)*step + i]
+ *
+ * place(k1 + A*k2) = B*k1 + k2 where N = A*B (the row says them). Real parts of a bin are at bins, imaginary parts
+ * `imaginary` elements later. re and im are N rows to read, or the first count <= N rows to write. twiddle: the N pairs
+ * cos, -sin of 2 pi m / N. Forward may not, the inverse may write over its own bins. */
+struct ogp_fft {
+    const void *const *re, *const *im;
+    void *bins;
+    const void *twiddle;
+    int64_t step, imaginary, vectors, count;
+    double bias;
+};
+typedef void ogp_fft_fn(const struct ogp_fft *);
+
+struct ogp_fft_row {
+    int points, a, b;
+    ogp_fft_fn *forward, *inverse;
+};
+
+/* The multiply stage between them: for each of `bins` bins, complex FIRs along the width, summed over terms,
+ *
+ *   spectral         y[f*y_step + i] = sum over q < terms, t < taps:  w[(f*terms + q)*taps + t] * x[q*x_term + f*x_step + t + i]
+ *   spectral_reduce  sum[f*taps + t] += sum over i:                   conj(y[f*y_step + i]) * x[f*x_step + t + i]
+ *
+ * 0 <= i < vectors*lanes. Weights and sums are pairs real, imaginary; sums are doubles; the imaginary parts of x and y
+ * lie x_imaginary and y_imaginary elements behind the real ones. The caller keeps terms*taps and vectors within
+ * OGP_LONGEST_SUM. */
+struct ogp_spectral {
+    void *y;
+    const void *x, *w;
+    double *sum;
+    int64_t bins, terms, taps, vectors, x_step, x_term, x_imaginary, y_step, y_imaginary;
+};
+typedef void ogp_spectral_fn(const struct ogp_spectral *);
+
+/* Sums of magnitudes over segments of `group` (1, 2 or 4) successive rows and four columns of a vector; [lo, hi) count:
+ * loudest and quietest are raised and lowered to the largest and smallest that is not zero; loudest becomes infinite
+ * where a value is not finite, or sums are too large. zeros: set where all rows of a group are zero in some column. */
+struct ogp_survey {
+    const void *const *rows;
+    int64_t count, group, vectors, lo, hi;
+    double loudest, quietest;
+    int zeros;
+};
+
+enum { OGP_POINTS_MOST = 64, OGP_FFT_ROWS = 10 };
 enum { OGP_ROWS_MOST = 9, OGP_CHANNELS_MOST = 8, OGP_ROW_BLOCKS = 4, OGP_TAPS_MOST = 3 };
 
 struct ogp_kernels {
@@ -54,6 +103,14 @@ struct ogp_kernels {
     ogp_multiply_fn *channels[OGP_CHANNELS_MOST + 1];
     ogp_reduce_fn *reduce_rows[OGP_ROWS_MOST + 1][OGP_TAPS_MOST + 1];
     ogp_reduce_fn *reduce_channels[OGP_CHANNELS_MOST + 1][OGP_TAPS_MOST + 1];
+
+    struct ogp_fft_row fft[OGP_FFT_ROWS]; /* ascending points */
+    ogp_spectral_fn *spectral, *spectral_reduce;
+    void (*survey)(struct ogp_survey *);
+    /* out[r*out_step + i] = in[r*in_step + i], 0 <= r < rows, 0 <= i < vectors*lanes */
+    void (*copy_rows)(void *out, int64_t out_step, const void *in, int64_t in_step, int64_t rows, int64_t vectors);
+    /* Bit i: whether in[i] is zero, 0 <= i < n <= 64; reads up to the next multiple of lanes. */
+    uint64_t (*zeros)(const void *in, int64_t n);
 
     /* out[i] = in[i*step], 0 <= i < n */
     void (*gather)(void *out, const void *in, int64_t step, int64_t n);

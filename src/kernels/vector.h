@@ -8,6 +8,9 @@
 #define OGP_VECTOR_H
 
 #include <stdint.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 #define LANES (VBYTES >> LOG2_T)
 #define EIGHT(s) s, s, s, s, s, s, s, s
@@ -63,6 +66,32 @@ INLINE V v_first(V v, int64_t n)
     return (V)((V_int)v & (lane < count));
 }
 
+/* Lane i of the result is lane from[i] of v. */
+INLINE V v_shuffle(V v, V_int from)
+{
+#ifdef __clang__
+    V out;
+    for (int i = 0; i < LANES; i++)
+        out[i] = v[from[i]];
+    return out;
+#else
+    return __builtin_shuffle(v, from);
+#endif
+}
+
+/* Lane i of the result is lane from[i] of a followed by b. */
+INLINE V v_shuffle_two(V a, V b, V_int from)
+{
+#ifdef __clang__
+    V out;
+    for (int i = 0; i < LANES; i++)
+        out[i] = from[i] < LANES ? a[from[i]] : b[from[i] - LANES];
+    return out;
+#else
+    return __builtin_shuffle(a, b, from);
+#endif
+}
+
 /* Keeps v in a register: a load folded into each of several products would cost a load slot in each. */
 INLINE V v_keep(V v)
 {
@@ -80,14 +109,30 @@ INLINE V v_keep(V v)
 typedef double V_double __attribute__((vector_size(VBYTES)));
 #define DOUBLES (VBYTES / 8)
 
+typedef double V_doubles __attribute__((vector_size(VBYTES), aligned(8), may_alias));
+
+#if LOG2_T == 2
+typedef float V_half __attribute__((vector_size(VBYTES / 2)));
+
+INLINE V_double v_low(V v)
+{
+    V_half low;
+    __builtin_memcpy(&low, &v, sizeof low);
+    return __builtin_convertvector(low, V_double);
+}
+
+INLINE V_double v_high(V v)
+{
+    V_half high;
+    __builtin_memcpy(&high, (const char *)&v + sizeof high, sizeof high);
+    return __builtin_convertvector(high, V_double);
+}
+#endif
+
 INLINE double v_sum(V v)
 {
 #if LOG2_T == 2
-    typedef float half __attribute__((vector_size(VBYTES / 2)));
-    half low, high;
-    __builtin_memcpy(&low, &v, sizeof low);
-    __builtin_memcpy(&high, (const char *)&v + sizeof low, sizeof high);
-    const V_double d = __builtin_convertvector(low, V_double) + __builtin_convertvector(high, V_double);
+    const V_double d = v_low(v) + v_high(v);
 #else
     const V_double d = v;
 #endif
@@ -97,6 +142,50 @@ INLINE double v_sum(V v)
     return (d[0] + d[2]) + (d[1] + d[3]);
 #else
     return d[0] + d[1];
+#endif
+}
+
+/* sum[i] += lane i of v */
+INLINE void v_add_to_doubles(double *sum, V v)
+{
+#if LOG2_T == 2
+    *(V_doubles *)sum += v_low(v);
+    *(V_doubles *)(sum + DOUBLES) += v_high(v);
+#else
+    *(V_doubles *)sum += v;
+#endif
+}
+
+/* Sum of the lanes in the element type, halves first. */
+INLINE T v_total(V v)
+{
+    T lane[LANES];
+    __builtin_memcpy(lane, &v, sizeof lane);
+    UNROLL
+    for (int half = LANES / 2; half > 0; half /= 2)
+        UNROLL
+        for (int i = 0; i < half; i++)
+            lane[i] += lane[i + half];
+    return lane[0];
+}
+
+/* Bit i: whether lane i of a comparison is true. */
+INLINE uint64_t v_bits(V_int truth)
+{
+#if defined(__AVX512DQ__) && LOG2_T == 2
+    return (uint16_t)_mm512_movepi32_mask((__m512i)truth);
+#elif defined(__AVX512DQ__)
+    return (uint8_t)_mm512_movepi64_mask((__m512i)truth);
+#elif defined(__AVX2__) && VBYTES == 32 && LOG2_T == 2
+    return (uint64_t)_mm256_movemask_ps((__m256)truth);
+#elif defined(__AVX2__) && VBYTES == 32
+    return (uint64_t)_mm256_movemask_pd((__m256d)truth);
+#else
+    uint64_t bits = 0;
+    UNROLL
+    for (int i = 0; i < LANES; i++)
+        bits |= (uint64_t)(truth[i] & 1) << i;
+    return bits;
 #endif
 }
 

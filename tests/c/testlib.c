@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const config_names[] = {NULL, "reference", "direct-rows", "direct-channels", "sum"};
+const char *const config_names[] = {NULL, "reference", "direct-rows", "direct-channels", "fourier", "sum"};
 const int config_count = sizeof config_names / sizeof *config_names;
 const char *const isa_names[] = {NULL, "baseline", "avx2", "avx512", "neon", "wide"};
 const int isa_count = sizeof isa_names / sizeof *isa_names;
@@ -190,6 +190,26 @@ double direct_bound(enum ogp_dtype dtype, int64_t terms)
 {
     const double longest = 1024;
     return (dtype == OGP_F32 && (double)terms > longest ? longest + (double)terms / longest : (double)terms) + 8;
+}
+
+static double norm(const struct tensor *t)
+{
+    double sum = 0;
+    for (int64_t i = 0, count = tensor_count(t); i < count; i++)
+        sum += tensor_get(t, i) * tensor_get(t, i);
+    return sqrt(sum);
+}
+
+double fourier_bound(const struct operands *ops, int64_t terms)
+{
+    const double levels = 2 * 6; /* log2 of 64 points, on two axes */
+    return (8 * levels + 8 + fmin((double)terms, 1024)) * norm(&ops->in[0]) * norm(&ops->in[1]);
+}
+
+int is_direct(const char *describe)
+{
+    const char *config = strstr(describe, "| ");
+    return config && strncmp(config + 2, "fourier", 7) != 0;
 }
 
 enum ogp_status run_pass(const ogp_plan *plan, enum ogp_pass pass, const struct operands *ops,

@@ -62,6 +62,13 @@ int operands_outputs(enum ogp_pass pass, const struct operands *ops);
 /* What a direct sum of `terms` products may err by, in units of eps/2 * sum |product|. */
 double direct_bound(enum ogp_dtype dtype, int64_t terms);
 
+/* What a result between Fourier transforms may err by, in units of eps/2: c log2(points) for the transforms, one for each
+ * of the products of a bin, times the norms of the operands, the whole of which is at least the window of any unit. */
+double fourier_bound(const struct operands *ops, int64_t terms);
+
+/* Whether the plan of this description adds up the products as they are. It is "problem | configuration ...". */
+int is_direct(const char *describe);
+
 /* The public function of the pass. */
 enum ogp_status run_pass(const ogp_plan *plan, enum ogp_pass pass, const struct operands *ops,
                          const struct ogp_run *run, struct ogp_error *error);

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fourier.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+#include <stdlib.h>
+
+#include "cpu.h"
+#include "direct.h"
+#include "tiling.h"
+#include "util.h"
+
+/* ---- sizes ---- */
+
+/* An odd number of cache lines, so that planes do not meet in a few sets of the cache. */
+static int64_t odd_lines(int64_t elements, int64_t bytes)
+{
+    const int64_t line = OGP_ALIGN / bytes;
+    return (ogp_ceil_div(elements, line) | 1) * line;
+}
+
+struct fourier ogp_fourier(const struct ogp_plan *plan, const struct tiling *t)
+{
+    const int64_t lanes = plan->kernels->lanes, taps = plan->problem.axis[2].k;
+    struct fourier f = {.columns = t->columns, .vectors = t->columns / lanes};
+    f.bytes = ogp_dtype_bytes(plan->problem.dtype);
+    for (int a = 0; a < 2; a++) {
+        f.fft[a] = t->fft[a];
+        f.points[a] = t->fft[a]->points;
+    }
+    f.history = ogp_round_up(taps - 1, lanes);
+    f.chunks = ogp_ceil_div(plan->lattice[2].out_extent + taps - 1, f.columns);
+    f.vectors_all = ogp_ceil_div(plan->lattice[2].out_extent + taps - 1, lanes);
+    f.bin = 2 * f.columns;
+    f.plane = odd_lines(f.points[1] * f.bin, f.bytes);
+    f.part = f.history + f.columns;
+    f.slab = odd_lines(2 * f.part, f.bytes);
+    return f;
+}
+
+struct twiddles ogp_fourier_carve_twiddles(struct arena *a, const struct fourier *f)
+{
+    struct twiddles t;
+    for (int axis = 0; axis < 2; axis++)
+        t.axis[axis] = arena_take(a, (size_t)(2 * f->points[axis] * f->bytes));
+    return t;
+}
+
+struct ogp_plan ogp_fourier_direct(const struct ogp_plan *plan)
+{
+    struct ogp_plan direct = *plan;
+    direct.config = plan->direct;
+    direct.tiling = plan->direct_tiling;
+    return direct;
+}
+
+/* ---- choosing ---- */
+
+bool ogp_fourier_applies(const struct ogp_plan *plan)
+{
+    if (plan->pass == OGP_GRAD_BIAS || plan->precision == OGP_ELEMENTWISE || plan->problem.ci_g == 0 ||
+        ogp_max(plan->problem.ci_g, plan->problem.co_g) * plan->problem.axis[2].k > OGP_LONGEST_SUM)
+        return false;
+    for (int a = 0; a < 3; a++) {
+        const struct lattice *const lat = &plan->lattice[a];
+        if (lat->s1 != 1 || lat->fold || lat->axis.k > OGP_POINTS_MOST / 2 || lat->lcm == INT64_MAX ||
+            (a == 2 && lat->classes > 1))
+            return false;
+    }
+    return true;
+}
+
+/* Real operations of a small transform (kernels/fft.h). */
+static double operations(int points)
+{
+    static const double count[] = {[1] = 0, [2] = 4, [3] = 16, [4] = 16, [5] = 44, [6] = 44, [8] = 60};
+    return count[points];
+}
+
+/* Modelled cycles of one transform of a vector of columns, its pointers included. */
+static double transform_cycles(const struct ogp_fft_row *row, int64_t vectors)
+{
+    const double a = row->a, b = row->b, products = 4 * (a - 1) * b;
+    return 0.66 * (b * operations(row->a) + a * operations(row->b) + products) + (2.5 + 16 / (double)vectors) * a * b + 10;
+}
+
+double ogp_fourier_read_cycles(const struct fourier *f, double planes)
+{
+    return planes * (transform_cycles(f->fft[1], f->vectors) + 4.0 * (double)f->points[1]);
+}
+
+double ogp_fourier_write_cycles(const struct fourier *f, double planes, double rows)
+{
+    return planes * (transform_cycles(f->fft[1], f->vectors) + (2 + 4 / (double)f->vectors) * rows);
+}
+
+double ogp_fourier_depth_cycles(const struct fourier *f)
+{
+    return (double)f->points[1] * transform_cycles(f->fft[0], f->vectors);
+}
+
+double ogp_fourier_history_cycles(const struct fourier *f)
+{
+    return 6 * (double)(f->points[0] * f->points[1] * f->history) / (double)f->columns;
+}
+
+double ogp_fourier_memory_cycles(const struct ogp_plan *plan, const struct fourier *f, double rows)
+{
+    const double vector = (double)(plan->kernels->lanes * f->bytes), lines = 1 + 1 / (double)f->vectors;
+    return 0.105 * rows * vector * (vector < 64 ? 1 : lines);
+}
+
+double ogp_fourier_spill(size_t bytes)
+{
+    const double cache = (double)ogp_cpu_cache_bytes(), over = ((double)bytes - 0.7 * cache) / cache;
+    return 1.2 * (1 + 0.3 * fmin(fmax(over, 0), 3)); /* 1.2: measured over what the parts add up to */
+}
+
+static int64_t members(const struct lattice *lat)
+{
+    return ogp_ceil_div(lat->out_extent, ogp_min(lat->classes, lat->out_extent));
+}
+
+/* Whether a row can serve an axis. A kernel of one tap needs no transform; others none that the axis cannot fill. */
+static bool serves(const struct ogp_kernels *k, int row, const struct lattice *lat)
+{
+    const int64_t taps = lat->axis.k, points = k->fft[row].points;
+    if (taps == 1)
+        return points == 1;
+    return points > taps && (row < 2 || k->fft[row - 1].points < members(lat) + taps - 1);
+}
+
+bool ogp_fourier_choose(struct ogp_plan *plan, struct tiling t, int64_t limit,
+                        size_t (*bytes)(const struct ogp_plan *, const struct tiling *),
+                        double (*cost)(const struct ogp_plan *, const struct tiling *))
+{
+    const struct ogp_kernels *const k = plan->kernels;
+    const int64_t taps = plan->problem.axis[2].k, vectors_most = ogp_ceil_div(members(&plan->lattice[2]) + taps - 1, k->lanes);
+    double best = plan->forced ? INFINITY : plan->cost;
+    bool found = false;
+    t.out[2] = members(&plan->lattice[2]);
+    for (int d = 0; d < OGP_FFT_ROWS; d++)
+        for (int h = 0; h < OGP_FFT_ROWS; h++) {
+            if (!serves(k, d, &plan->lattice[0]) || !serves(k, h, &plan->lattice[1]))
+                continue;
+            if (getenv("FD") && (k->fft[d].points != atoi(getenv("FD")) || k->fft[h].points != atoi(getenv("FH"))))
+                continue;
+            t.fft[0] = &k->fft[d];
+            t.fft[1] = &k->fft[h];
+            for (int a = 0; a < 2; a++)
+                t.out[a] = ogp_even_block(members(&plan->lattice[a]), t.fft[a]->points - plan->problem.axis[a].k + 1);
+            for (int vectors = getenv("FV") ? atoi(getenv("FV")) : 1; vectors <= 4 && vectors <= vectors_most; vectors++) {
+                t.columns = vectors * k->lanes;
+                if (t.columns + taps - 1 > 64 || (int64_t)bytes(plan, &t) > limit)
+                    break;
+                const double price = cost(plan, &t);
+                if (price < best) {
+                    best = price;
+                    plan->tiling = t;
+                    found = true;
+                }
+            }
+        }
+    plan->cost = best;
+    return found;
+}
+
+/* ---- units ---- */
+
+static int64_t tile_count(const struct ogp_plan *plan, const struct tiling *t, int a)
+{
+    return ogp_span_count(&plan->lattice[a], true, t->out[a]);
+}
+
+int64_t ogp_fourier_units(const struct ogp_plan *plan, const struct tiling *t)
+{
+    return ogp_ceil_div(tile_count(plan, t, 0) * tile_count(plan, t, 1), 2);
+}
+
+struct unit ogp_fourier_unit(const struct ogp_plan *plan, int64_t u)
+{
+    const int64_t down = tile_count(plan, &plan->tiling, 0), across = tile_count(plan, &plan->tiling, 1);
+    struct unit unit = {0};
+    for (int tile = 0; tile < 2; tile++) {
+        const int64_t at = 2 * u + tile;
+        if (at >= down * across)
+            continue;
+        unit.span[tile][0] = ogp_span_at(&plan->lattice[0], true, plan->tiling.out[0], at / across);
+        unit.span[tile][1] = ogp_span_at(&plan->lattice[1], true, plan->tiling.out[1], at % across);
+        if (unit.span[tile][0].count == 0 || unit.span[tile][1].count == 0)
+            unit.span[tile][0].count = unit.span[tile][1].count = 0;
+    }
+    return unit;
+}
+
+/* ---- reading ---- */
+
+void ogp_fourier_carve_reader(struct arena *a, const struct fourier *f, struct reader *r)
+{
+    const size_t most = (size_t)ogp_max(f->points[0], f->points[1]);
+    r->packed = arena_take(a, (size_t)(2 * f->points[1] * f->columns * f->bytes));
+    r->zero = arena_take(a, (size_t)(f->columns * f->bytes));
+    r->row[0] = arena_take(a, most * sizeof(void *));
+    r->row[1] = arena_take(a, most * sizeof(void *));
+    r->inside = arena_take(a, 2 * most * sizeof(void *));
+}
+
+/* Columns [lo, hi) of the chunk that read the tensor. */
+static void inside_columns(const struct sampling *s, int64_t *lo, int64_t *hi)
+{
+    *lo = 0;
+    *hi = s->count;
+    if (s->padding == OGP_ZEROS) {
+        *lo = ogp_min(s->first < 0 ? ogp_ceil_div(-s->first, s->step) : 0, s->count);
+        *hi = ogp_max(*lo, ogp_min(s->first < s->extent ? ogp_ceil_div(s->extent - s->first, s->step) : 0, s->count));
+    }
+}
+
+/* Whether rows can be read where they lie: all columns of the chunk, in neighbouring elements. */
+static bool in_place(const struct reader *r)
+{
+    const struct sampling *const w = &r->width;
+    return w->step * r->volume.axis[2] == 1 && w->first >= 0 &&
+           w->first + r->vectors * r->plan->kernels->lanes <= w->extent;
+}
+
+static int64_t source_of(const struct sampling *s, int64_t m)
+{
+    return ogp_pad_source(s->padding, s->extent, s->first + (m ? s->step * m : 0));
+}
+
+/* Packs the rows of a plane of the tensor. Columns outside it were set to zero, once for all planes. */
+static void pack_plane(const struct reader *r, char *packed, int64_t from_d, const struct sampling *height)
+{
+    const struct fourier *const f = r->fourier;
+    if (r->width.padding != OGP_ZEROS) {
+        const struct sampling plane[3] = {{from_d, 1, 1, INT64_MAX, OGP_ZEROS}, *height, r->width};
+        const int64_t size = f->points[1] * f->columns;
+        const struct block block = {1, {1, height->count, r->width.count}, size, size, f->columns};
+        ogp_pack(r->plan, packed, &block, &r->volume, plane);
+        return;
+    }
+    int64_t lo, hi;
+    inside_columns(&r->width, &lo, &hi);
+    const int64_t step = hi - lo > 1 ? r->width.step * r->volume.axis[2] : 1;
+    for (int64_t h = 0; h < height->count && hi > lo; h++) {
+        const int64_t from_h = source_of(height, h);
+        if (from_h < 0)
+            continue;
+        char *const row = packed + (h * f->columns + lo) * f->bytes;
+        const char *const in = r->volume.data + (from_d * r->volume.axis[0] + from_h * r->volume.axis[1] +
+                                                 (r->width.first + r->width.step * lo) * r->volume.axis[2]) *
+                                                    f->bytes;
+        if (step == 1)
+            memcpy(row, in, (size_t)((hi - lo) * f->bytes));
+        else
+            r->plan->kernels->gather(row, in, step, hi - lo);
+    }
+}
+
+/* Points row[tile] at the rows of plane d, zeros where there are none, and appends to `inside` those that are not padding.
+ * Returns the new count of these. */
+static int64_t point(const struct reader *r, int tile, int64_t d, int64_t inside)
+{
+    const struct fourier *const f = r->fourier;
+    const struct sampling *const depth = &r->sampling[tile][0], *const height = &r->sampling[tile][1];
+    const void **const row = r->row[tile];
+    const int64_t from_d = d < depth->count ? source_of(depth, d) : -1, count = from_d < 0 ? 0 : height->count;
+    char *const packed = r->packed + tile * f->points[1] * f->columns * f->bytes;
+    const bool here = in_place(r);
+    if (!here && count > 0)
+        pack_plane(r, packed, from_d, height);
+    const char *const source =
+        r->volume.data + (from_d * r->volume.axis[0] + r->width.first * r->volume.axis[2]) * f->bytes;
+    for (int64_t h = 0; h < count; h++) {
+        const int64_t from_h = source_of(height, h);
+        row[h] = from_h < 0 ? r->zero : here ? source + from_h * r->volume.axis[1] * f->bytes
+                                             : packed + h * f->columns * f->bytes;
+        if (from_h >= 0)
+            r->inside[inside++] = row[h];
+    }
+    for (int64_t h = count; h < f->points[1]; h++)
+        row[h] = r->zero;
+    return inside;
+}
+
+/* Asks the second-level cache for the rows of a tile: a chunk is a few lines of each row, which the hardware does not
+ * foresee, and all of them at once would wait for memory while nothing is computed. */
+static void prefetch(const struct reader *r, int tile, int64_t d, int64_t first, int64_t columns)
+{
+    const struct fourier *const f = r->fourier;
+    const struct sampling *const depth = &r->sampling[tile][0], *const height = &r->sampling[tile][1];
+    const int64_t from_d = d < depth->count ? source_of(depth, d) : -1;
+    const int64_t lo = ogp_max(first, 0), hi = ogp_min(first + columns, r->width.extent);
+    if (from_d < 0 || r->width.step * r->volume.axis[2] != 1)
+        return;
+    for (int64_t h = 0; h < height->count; h++) {
+        const int64_t from_h = source_of(height, h);
+        const char *const row =
+            r->volume.data + (from_d * r->volume.axis[0] + from_h * r->volume.axis[1] + lo) * f->bytes;
+        for (int64_t at = 0; from_h >= 0 && at < (hi - lo) * f->bytes; at += OGP_ALIGN)
+            __builtin_prefetch(row + at, 0, 2);
+    }
+}
+
+void ogp_fourier_foresee(const struct reader *r, int64_t d)
+{
+    for (int tile = 0; tile < 2; tile++)
+        prefetch(r, tile, d, r->width.first + r->width.count, r->fourier->columns);
+}
+
+static int64_t planes(const struct reader *r)
+{
+    return ogp_max(r->sampling[0][0].count, r->sampling[1][0].count);
+}
+
+void ogp_fourier_read(struct reader *r, char *spectra, const void *twiddle, struct finding *found, int64_t group,
+                      double *sum)
+{
+    const struct fourier *const f = r->fourier;
+    struct ogp_survey survey = {.rows = r->inside, .group = group, .vectors = r->vectors, .loudest = found->loudest,
+                                .quietest = found->quietest, .zeros = found->zeros};
+    struct ogp_fft fft = {.re = r->row[0], .im = r->row[1], .twiddle = twiddle, .step = f->bin, .imaginary = f->columns,
+                          .vectors = r->vectors};
+    inside_columns(&r->width, &survey.lo, &survey.hi);
+    memset(r->zero, 0, (size_t)(f->columns * f->bytes));
+    if (!in_place(r))
+        memset(r->packed, 0, (size_t)(2 * f->points[1] * f->columns * f->bytes));
+    for (int64_t d = 0; d < planes(r); d++) {
+        for (int tile = 0; tile < 2 && r->begins; tile++) /* no chunk before it has foreseen this one */
+            prefetch(r, tile, d + 1, r->width.first, r->width.count);
+        survey.count = point(r, 1, d, point(r, 0, d, 0));
+        r->plan->kernels->survey(&survey);
+        for (int64_t k = 0; sum && k < survey.count; k++)
+            *sum += r->plan->kernels->sum(r->inside[k], 1, r->vectors * r->plan->kernels->lanes);
+        fft.bins = spectra + d * f->plane * f->bytes;
+        f->fft[1]->forward(&fft);
+    }
+    *found = (struct finding){survey.loudest, survey.quietest, survey.zeros != 0};
+}
+
+void ogp_fourier_zeros(struct reader *r, uint64_t *bits)
+{
+    const struct fourier *const f = r->fourier;
+    for (int64_t d = 0; d < planes(r); d++)
+        for (int tile = 0; tile < 2; tile++) {
+            point(r, tile, d, 0);
+            uint64_t *const row = bits + (tile * f->points[0] + d) * f->points[1];
+            for (int64_t h = 0; h < f->points[1]; h++)
+                row[h] |= r->plan->kernels->zeros(r->row[tile][h], r->vectors * r->plan->kernels->lanes) << (64 - f->columns);
+        }
+}
+
+void ogp_fourier_slab(const struct reader *r, char *slab, const char *spectra, int64_t h, const void *twiddle)
+{
+    const struct fourier *const f = r->fourier;
+    const int64_t filled = planes(r);
+    for (int64_t d = 0; d < f->points[0]; d++) {
+        const char *const bin = spectra + (d * f->plane + h * f->bin) * f->bytes;
+        r->row[0][d] = d < filled ? bin : r->zero;
+        r->row[1][d] = d < filled ? bin + f->columns * f->bytes : r->zero;
+        for (int64_t at = 0; at < f->bin * f->bytes; at += OGP_ALIGN)
+            __builtin_prefetch(bin + f->bin * f->bytes + at);
+    }
+    const struct ogp_fft fft = {.re = r->row[0], .im = r->row[1], .twiddle = twiddle, .step = f->slab,
+                                .imaginary = f->part, .vectors = r->vectors, .bins = slab + f->history * f->bytes};
+    f->fft[0]->forward(&fft);
+}
+
+/* Real and imaginary parts of a slab follow each other at `part`; pitches between bins need not be twice that. */
+static void copy_history(const struct ogp_plan *plan, const struct fourier *f, char *out, int64_t out_step,
+                         int64_t out_part, const char *in, int64_t in_step, int64_t in_part)
+{
+    const int64_t vectors = f->history / plan->kernels->lanes;
+    for (int part = 0; part < 2 && vectors > 0; part++)
+        plan->kernels->copy_rows(out + part * out_part * f->bytes, out_step, in + part * in_part * f->bytes, in_step,
+                                 f->points[0], vectors);
+}
+
+void ogp_fourier_recall(const struct ogp_plan *plan, const struct fourier *f, char *slab, const char *history)
+{
+    copy_history(plan, f, slab, f->slab, f->part, history, 2 * f->history, f->history);
+}
+
+void ogp_fourier_keep(const struct ogp_plan *plan, const struct fourier *f, char *history, const char *slab)
+{
+    copy_history(plan, f, history, 2 * f->history, f->history, slab + f->columns * f->bytes, f->slab, f->part);
+}
+
+/* ---- judging ---- */
+
+bool ogp_fourier_in_range(enum ogp_dtype dtype, double magnitude)
+{
+    const double most = dtype == OGP_F32 ? 0x1p60 : 0x1p400, least = dtype == OGP_F32 ? 0x1p-60 : 0x1p-400;
+    return magnitude == 0 || (magnitude < most && magnitude > least);
+}
+
+bool ogp_fourier_fits(const struct ogp_plan *plan, const struct finding *chunk, const struct finding *history)
+{
+    const double loudest = fmax(chunk->loudest, history->loudest), quietest = fmin(chunk->quietest, history->quietest);
+    if (!ogp_fourier_in_range(plan->problem.dtype, loudest))
+        return false;
+    return plan->precision == OGP_NORMWISE || loudest == 0 || loudest <= 0x1p12 * quietest;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tiles between Fourier transforms over depth and height, the width direct. A unit is two tiles: one is the real part of
+ * the numbers that are transformed, the other the imaginary part; a convolution by a real kernel keeps them apart. The
+ * width passes in chunks of `columns`; what the taps of the next chunk still reach of one is its history. */
+#ifndef OGP_FOURIER_H
+#define OGP_FOURIER_H
+
+#include "arena.h"
+#include "pack.h"
+#include "transform.h"
+
+/* Sizes that both passes share. Pitches and counts in elements. */
+struct fourier {
+    const struct ogp_fft_row *fft[2];
+    int64_t points[2];         /* of depth and height */
+    int64_t columns, vectors;  /* of a chunk */
+    int64_t history;           /* columns, whole vectors, >= width taps - 1 */
+    int64_t chunks;            /* that cover the width and the columns the last taps reach */
+    int64_t vectors_all;       /* of all chunks */
+    int64_t bin, plane;        /* spectra of a chunk: [depth][height][real, imaginary][column] */
+    int64_t slab;              /* one height bin: [depth][real, imaginary][history, column] */
+    int64_t part;              /* from real to imaginary in a slab */
+    int64_t bytes;             /* of an element */
+};
+
+struct fourier ogp_fourier(const struct ogp_plan *plan, const struct tiling *t);
+
+/* Whether a transform can serve this problem at all: every axis one piece of at most OGP_POINTS_MOST/2 taps, no folding,
+ * and rounding errors that the caller allows to follow the norm of a window. */
+bool ogp_fourier_applies(const struct ogp_plan *plan);
+
+/* Takes the tiling whose fft, out and columns are the cheapest, and sets plan->cost; false where nothing fits the limit
+ * or, unless the configuration is forced, is cheaper than plan->cost. bytes: of one worker. */
+bool ogp_fourier_choose(struct ogp_plan *plan, struct tiling t, int64_t limit,
+                        size_t (*bytes)(const struct ogp_plan *, const struct tiling *),
+                        double (*cost)(const struct ogp_plan *, const struct tiling *));
+
+/* The plan by which tiles go direct. */
+struct ogp_plan ogp_fourier_direct(const struct ogp_plan *plan);
+
+/* Twiddle factors of both axes, in shared memory. */
+struct twiddles {
+    void *axis[2];
+};
+struct twiddles ogp_fourier_carve_twiddles(struct arena *a, const struct fourier *f);
+
+/* ---- units ---- */
+
+/* Tiles 2u and 2u + 1 of a sample and channel block; absent ones have count 0. */
+struct unit {
+    struct span span[2][2]; /* [tile][axis] */
+};
+int64_t ogp_fourier_units(const struct ogp_plan *plan, const struct tiling *t);
+struct unit ogp_fourier_unit(const struct ogp_plan *plan, int64_t u);
+
+/* ---- reading ---- */
+
+struct reader {
+    const struct ogp_plan *plan;
+    const struct fourier *fourier;
+    struct volume volume;             /* at the sample and channel */
+    struct sampling sampling[2][2];   /* [tile][axis]: what of depth and height is transformed */
+    struct sampling width;            /* of the chunk */
+    int64_t vectors;                  /* that its columns fill */
+    bool begins;                      /* the first chunk of a unit */
+    char *packed, *zero;              /* scratch of ogp_fourier_carve_reader */
+    const void **row[2], **inside;
+};
+void ogp_fourier_carve_reader(struct arena *a, const struct fourier *f, struct reader *r);
+
+/* What a chunk was found to hold. */
+struct finding {
+    double loudest, quietest;
+    bool zeros;
+};
+
+/* Transforms the height of every plane of both tiles into spectra, and adds to what was found. group: rows
+ * of a segment. The sum of all elements is added to *sum, if that is not NULL. */
+void ogp_fourier_read(struct reader *r, char *spectra, const void *twiddle, struct finding *found, int64_t group,
+                      double *sum);
+
+/* Asks for plane d of the next chunk, which begins where this one ends. */
+void ogp_fourier_foresee(const struct reader *r, int64_t d);
+
+/* Adds the zeros of the chunk to the highest `columns` bits of bits[(tile*points[0] + d)*points[1] + h]. */
+void ogp_fourier_zeros(struct reader *r, uint64_t *bits);
+
+/* Transforms the depth of height bin h into the columns of a slab behind its history. */
+void ogp_fourier_slab(const struct reader *r, char *slab, const char *spectra, int64_t h, const void *twiddle);
+
+/* Takes the history of a bin to its slab, and from it what the next chunk will need. */
+void ogp_fourier_recall(const struct ogp_plan *plan, const struct fourier *f, char *slab, const char *history);
+void ogp_fourier_keep(const struct ogp_plan *plan, const struct fourier *f, char *history, const char *slab);
+
+/* Whether transforms do justice to a chunk: its values and those of its history are finite, in a range that cannot
+ * overflow, and, unless the precision says otherwise, no quiet segment lies beside one 2^12 times as loud. */
+bool ogp_fourier_in_range(enum ogp_dtype dtype, double magnitude);
+bool ogp_fourier_fits(const struct ogp_plan *plan, const struct finding *chunk, const struct finding *history);
+
+/* ---- the model: cycles of a vector of columns of a chunk, fitted to an Ice Lake server with AVX-512 ---- */
+
+double ogp_fourier_read_cycles(const struct fourier *f, double planes); /* height transforms of planes of both tiles */
+double ogp_fourier_depth_cycles(const struct fourier *f);               /* depth transforms of all height bins */
+double ogp_fourier_history_cycles(const struct fourier *f);
+double ogp_fourier_write_cycles(const struct fourier *f, double planes, double rows);
+/* Rows of a tensor read, or written (twice: they are read before). A misaligned chunk shares lines with the next one. */
+double ogp_fourier_memory_cycles(const struct ogp_plan *plan, const struct fourier *f, double rows);
+/* How much slower all of it is where a worker's scratch outgrows the second-level cache. */
+double ogp_fourier_spill(size_t bytes);
+
+#endif
