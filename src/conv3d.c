@@ -177,6 +177,9 @@ static void run_aloud(struct job *job)
     job->plan->config->run(job);
     ogp_describe(&t, job->plan);
     ogp_text_add(&t, " | workers %d ms %.3f", job->workers, milliseconds() - start);
+    const long long chunks = atomic_load(&job->tally->chunks), direct = atomic_load(&job->tally->direct);
+    if (chunks > 0)
+        ogp_text_add(&t, " direct %lld of %lld chunks", direct, chunks);
     fprintf(stderr, "ogp: %s\n", line);
 }
 
@@ -191,7 +194,11 @@ static enum ogp_status execute(const struct call *call, struct job *job, const s
         status = check_tensors(call, error);
     if (status != OGP_OK)
         return status;
+    struct tally tally;
+    atomic_init(&tally.chunks, 0);
+    atomic_init(&tally.direct, 0);
     job->plan = call->plan;
+    job->tally = &tally;
     atomic_init(&job->cancelled, false);
     lend(job, run);
     for (int o = 0; o < call->output_count && !job->accumulate; o++)

@@ -22,8 +22,14 @@ struct line { /* b or gb; data NULL: none */
     int64_t step;
 };
 
+/* Chunks of units between transforms, and how many of them went direct. */
+struct tally {
+    atomic_llong chunks, direct;
+};
+
 struct job {
     const struct ogp_plan *plan;
+    struct tally *tally;
     struct volume x, y;
     struct weights w;
     struct line b;
@@ -45,6 +51,12 @@ static inline double ogp_load(enum ogp_dtype dtype, const char *data, int64_t at
 static inline char *ogp_job_scratch(const struct job *job, int worker)
 {
     return job->scratch ? job->scratch + (size_t)worker * job->plan->worker_bytes : NULL;
+}
+
+static inline void ogp_job_tally(const struct job *job, bool direct)
+{
+    atomic_fetch_add_explicit(&job->tally->chunks, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&job->tally->direct, direct, memory_order_relaxed);
 }
 
 /* task(job, at, worker) for each at in [0, count), on the job's workers, until done or cancelled. Which worker takes

@@ -380,10 +380,9 @@ static void run_chunks(struct task *task)
         multiply(task);
         task->muted = (now.zeros || before.zeros) && find_muted(task);
         if (task->hi > task->lo) {
-            if (ogp_fourier_fits(task->plan, &now, &before))
-                write_chunk(task);
-            else
-                go_direct(task);
+            const bool fits = ogp_fourier_fits(task->plan, &now, &before);
+            (fits ? write_chunk : go_direct)(task);
+            ogp_job_tally(task->job, !fits);
         }
         before = now;
     }

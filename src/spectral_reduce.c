@@ -175,6 +175,7 @@ static void add_unit(struct task *task)
         multiply(task, fits);
         if (!fits)
             go_direct(task);
+        ogp_job_tally(task->job, !fits);
         before = x;
     }
 }
