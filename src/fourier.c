@@ -204,6 +204,8 @@ void ogp_fourier_carve_reader(struct arena *a, const struct fourier *f, struct r
     r->row[0] = arena_take(a, most * sizeof(void *));
     r->row[1] = arena_take(a, most * sizeof(void *));
     r->inside = arena_take(a, 2 * most * sizeof(void *));
+    r->offset[0] = arena_take(a, most * sizeof(int64_t));
+    r->offset[1] = arena_take(a, most * sizeof(int64_t));
 }
 
 /* Columns [lo, hi) of the chunk that read the tensor. */
@@ -230,10 +232,20 @@ static int64_t source_of(const struct sampling *s, int64_t m)
     return ogp_pad_source(s->padding, s->extent, s->first + (m ? s->step * m : 0));
 }
 
+void ogp_fourier_aim(struct reader *r)
+{
+    for (int tile = 0; tile < 2; tile++)
+        for (int64_t h = 0; h < r->sampling[tile][1].count; h++) {
+            const int64_t from = source_of(&r->sampling[tile][1], h);
+            r->offset[tile][h] = from < 0 ? -1 : from * r->volume.axis[1] * r->fourier->bytes;
+        }
+}
+
 /* Packs the rows of a plane of the tensor. Columns outside it were set to zero, once for all planes. */
-static void pack_plane(const struct reader *r, char *packed, int64_t from_d, const struct sampling *height)
+static void pack_plane(const struct reader *r, int tile, char *packed, int64_t from_d)
 {
     const struct fourier *const f = r->fourier;
+    const struct sampling *const height = &r->sampling[tile][1];
     if (r->width.padding != OGP_ZEROS) {
         const struct sampling plane[3] = {{from_d, 1, 1, INT64_MAX, OGP_ZEROS}, *height, r->width};
         const int64_t size = f->points[1] * f->columns;
@@ -244,18 +256,16 @@ static void pack_plane(const struct reader *r, char *packed, int64_t from_d, con
     int64_t lo, hi;
     inside_columns(&r->width, &lo, &hi);
     const int64_t step = hi - lo > 1 ? r->width.step * r->volume.axis[2] : 1;
+    const char *const plane =
+        r->volume.data + (from_d * r->volume.axis[0] + (r->width.first + r->width.step * lo) * r->volume.axis[2]) * f->bytes;
     for (int64_t h = 0; h < height->count && hi > lo; h++) {
-        const int64_t from_h = source_of(height, h);
-        if (from_h < 0)
-            continue;
         char *const row = packed + (h * f->columns + lo) * f->bytes;
-        const char *const in = r->volume.data + (from_d * r->volume.axis[0] + from_h * r->volume.axis[1] +
-                                                 (r->width.first + r->width.step * lo) * r->volume.axis[2]) *
-                                                    f->bytes;
+        if (r->offset[tile][h] == -1)
+            continue;
         if (step == 1)
-            memcpy(row, in, (size_t)((hi - lo) * f->bytes));
+            memcpy(row, plane + r->offset[tile][h], (size_t)((hi - lo) * f->bytes));
         else
-            r->plan->kernels->gather(row, in, step, hi - lo);
+            r->plan->kernels->gather(row, plane + r->offset[tile][h], step, hi - lo);
     }
 }
 
@@ -264,20 +274,20 @@ static void pack_plane(const struct reader *r, char *packed, int64_t from_d, con
 static int64_t point(const struct reader *r, int tile, int64_t d, int64_t inside)
 {
     const struct fourier *const f = r->fourier;
-    const struct sampling *const depth = &r->sampling[tile][0], *const height = &r->sampling[tile][1];
+    const struct sampling *const depth = &r->sampling[tile][0];
     const void **const row = r->row[tile];
-    const int64_t from_d = d < depth->count ? source_of(depth, d) : -1, count = from_d < 0 ? 0 : height->count;
+    const int64_t from_d = d < depth->count ? source_of(depth, d) : -1;
+    const int64_t count = from_d < 0 ? 0 : r->sampling[tile][1].count;
     char *const packed = r->packed + tile * f->points[1] * f->columns * f->bytes;
     const bool here = in_place(r);
     if (!here && count > 0)
-        pack_plane(r, packed, from_d, height);
-    const char *const source =
+        pack_plane(r, tile, packed, from_d);
+    const char *const plane =
         r->volume.data + (from_d * r->volume.axis[0] + r->width.first * r->volume.axis[2]) * f->bytes;
     for (int64_t h = 0; h < count; h++) {
-        const int64_t from_h = source_of(height, h);
-        row[h] = from_h < 0 ? r->zero : here ? source + from_h * r->volume.axis[1] * f->bytes
-                                             : packed + h * f->columns * f->bytes;
-        if (from_h >= 0)
+        const int64_t offset = r->offset[tile][h];
+        row[h] = offset == -1 ? r->zero : here ? plane + offset : packed + h * f->columns * f->bytes;
+        if (offset != -1)
             r->inside[inside++] = row[h];
     }
     for (int64_t h = count; h < f->points[1]; h++)
@@ -289,18 +299,16 @@ static int64_t point(const struct reader *r, int tile, int64_t d, int64_t inside
  * foresee, and all of them at once would wait for memory while nothing is computed. */
 static void prefetch(const struct reader *r, int tile, int64_t d, int64_t first, int64_t columns)
 {
-    const struct fourier *const f = r->fourier;
-    const struct sampling *const depth = &r->sampling[tile][0], *const height = &r->sampling[tile][1];
+    const struct sampling *const depth = &r->sampling[tile][0];
     const int64_t from_d = d < depth->count ? source_of(depth, d) : -1;
-    const int64_t lo = ogp_max(first, 0), hi = ogp_min(first + columns, r->width.extent);
-    if (from_d < 0 || r->width.step * r->volume.axis[2] != 1)
+    const int64_t lo = ogp_max(first, 0), bytes = (ogp_min(first + columns, r->width.extent) - lo) * r->fourier->bytes;
+    if (from_d < 0 || r->width.step * r->volume.axis[2] != 1 || bytes <= 0)
         return;
-    for (int64_t h = 0; h < height->count; h++) {
-        const int64_t from_h = source_of(height, h);
-        const char *const row =
-            r->volume.data + (from_d * r->volume.axis[0] + from_h * r->volume.axis[1] + lo) * f->bytes;
-        for (int64_t at = 0; from_h >= 0 && at < (hi - lo) * f->bytes; at += OGP_ALIGN)
-            __builtin_prefetch(row + at, 0, 2);
+    const char *const plane = r->volume.data + (from_d * r->volume.axis[0] + lo) * r->fourier->bytes;
+    for (int64_t h = 0; h < r->sampling[tile][1].count; h++) {
+        const int64_t offset = r->offset[tile][h];
+        for (int64_t at = 0; offset != -1 && at < bytes; at += OGP_ALIGN)
+            __builtin_prefetch(plane + offset + at, 0, 2);
     }
 }
 

@@ -63,10 +63,15 @@ struct reader {
     struct sampling width;            /* of the chunk */
     int64_t vectors;                  /* that its columns fill */
     bool begins;                      /* the first chunk of a unit */
-    char *packed, *zero;              /* scratch of ogp_fourier_carve_reader */
+    /* scratch of ogp_fourier_carve_reader */
+    char *packed, *zero;
     const void **row[2], **inside;
+    int64_t *offset[2];               /* [tile][row of the height]: bytes from the plane, -1: padding */
 };
 void ogp_fourier_carve_reader(struct arena *a, const struct fourier *f, struct reader *r);
+
+/* After the unit, and with it sampling or the strides of the volume, has changed. */
+void ogp_fourier_aim(struct reader *r);
 
 /* What a chunk was found to hold. */
 struct finding {

@@ -121,6 +121,7 @@ struct task {
     int64_t lo, hi; /* columns of the chunk that are outputs; the first column is output `first` */
     int64_t first;
     bool muted; /* s->window holds outputs that are exactly the bias */
+    int64_t remembered; /* chunks that s->bits may still hold zeros of */
 };
 
 static const struct finding nothing_found = {.quietest = INFINITY};
@@ -158,6 +159,8 @@ static void aim_reader(const struct task *task, int64_t in)
             r->sampling[tile][a] = (struct sampling){piece.in0, piece.in_step, span.count ? span.count + piece.taps - 1 : 0,
                                                      plan->lattice[a].in_extent, padding};
         }
+    if (r->begins)
+        ogp_fourier_aim(r);
 }
 
 static uint64_t *bits_of(const struct task *task, int64_t in)
@@ -178,7 +181,7 @@ static struct finding read_chunk(const struct task *task)
         aim_reader(task, in);
         ogp_fourier_read(&task->s->reader, task->s->spectra + in * f->points[0] * f->plane * f->bytes,
                          task->shared->twiddles.axis[1], found, segment_rows(task->plan), NULL);
-        for (int64_t k = 0; k < bins; k++)
+        for (int64_t k = 0; k < bins && task->remembered; k++)
             bits[k] = f->columns < 64 ? bits[k] >> f->columns : 0;
         if (found->zeros)
             ogp_fourier_zeros(&task->s->reader, bits);
@@ -378,6 +381,7 @@ static void run_chunks(struct task *task)
         task->hi = ogp_min(f->columns, width - task->first);
         const struct finding now = read_chunk(task);
         multiply(task);
+        task->remembered = now.zeros ? ogp_ceil_div(64, f->columns) : ogp_max(task->remembered - 1, 0);
         task->muted = (now.zeros || before.zeros) && find_muted(task);
         if (task->hi > task->lo) {
             const bool fits = ogp_fourier_fits(task->plan, &now, &before);

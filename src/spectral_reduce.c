@@ -98,6 +98,8 @@ static void aim(const struct task *task, struct reader *r, bool is_x, int64_t ch
                                          span.count ? span.count + axis->k - 1 : 0, axis->i, p->padding}
                      : (struct sampling){span.start, span.step, span.count, axis->o, OGP_ZEROS};
         }
+    if (r->begins)
+        ogp_fourier_aim(r);
 }
 
 /* Reads the chunk of the channels of one operand; the finding of all. */

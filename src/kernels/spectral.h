@@ -192,9 +192,9 @@ static void spectral_reduce(const struct ogp_spectral *m)
         int64_t t = 0;
         for (; t + SPECTRAL_TAPS <= m->taps; t += SPECTRAL_TAPS)
             spectral_reduce_taps(m, sum + 2 * t, y, x + t, SPECTRAL_TAPS);
-        for (; SPECTRAL_TAPS > 4 && t + 4 <= m->taps; t += 4)
-            spectral_reduce_taps(m, sum + 2 * t, y, x + t, SPECTRAL_TAPS < 4 ? 1 : 4);
-        for (; t < m->taps; t++)
-            spectral_reduce_taps(m, sum + 2 * t, y, x + t, 1);
+        UNROLL
+        for (int rest = SPECTRAL_TAPS - 1; rest > 0; rest--)
+            if (m->taps - t == rest)
+                spectral_reduce_taps(m, sum + 2 * t, y, x + t, rest);
     }
 }
