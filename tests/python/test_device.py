@@ -35,7 +35,8 @@ def python(code, **environment):
 def test_the_rule_of_the_module():
     assert device.module_backend("cpu", F32) == device.module_backend("cpu", torch.float64) == "c"
     assert device.module_backend("cpu", F16) == "native"
-    assert [device.module_backend(kind, F32) for kind in ("cuda", "npu", "privateuseone", "meta")] == ["native"] * 4
+    assert device.module_backend("npu", F32) == device.module_backend("npu", F16) == "composite"
+    assert [device.module_backend(kind, F32) for kind in ("cuda", "privateuseone", "meta")] == ["native"] * 3
 
 
 def test_the_rule_of_the_module_with_an_npu(npu):
