@@ -88,6 +88,8 @@ _GUARDS = {aten.convolution.default: _convolution, aten.convolution_backward.def
 
 
 class NpuTensor(torch.Tensor):
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
     @staticmethod
     def __new__(cls, raw):
         self = torch._C._acc.create_empty_tensor(raw.shape, raw.dtype)
@@ -99,7 +101,11 @@ class NpuTensor(torch.Tensor):
 
 
 def _on_cpu(value):
-    return value.raw if isinstance(value, torch.Tensor) and value.device.type == "npu" else value
+    return value.raw if isinstance(value, NpuTensor) else value
+
+
+def _wrapped(raw, known):
+    return known[id(raw)] if id(raw) in known else NpuTensor(raw)
 
 
 def _run(op, *args, **kwargs):
@@ -111,8 +117,8 @@ def _run(op, *args, **kwargs):
     if op in _GUARDS:
         _GUARDS[op](*here)
     out = op(*here, **keywords)
-    known = {id(_on_cpu(t)): t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)}
-    return pytree.tree_map(lambda t: known.get(id(t)) or NpuTensor(t) if isinstance(t, torch.Tensor) else t, out)
+    known = {id(t.raw): t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, NpuTensor)}
+    return pytree.tree_map(lambda t: _wrapped(t, known) if isinstance(t, torch.Tensor) else t, out)
 
 
 def _copy_from(source, target, non_blocking=False):
@@ -126,10 +132,21 @@ def _convolution_backward_on(gy, x, w, stride, padding, dilation, transposed, ou
     return _run(aten.convolution_backward.default, gy, x, w, bias, *settings)
 
 
+def _reshape(t, size, stride=None):
+    """A view where the tensor beneath can be one: the tensors above always say that they are contiguous."""
+    return _run(aten.reshape.default, t, size)
+
+
+def _as_strided(t, size, stride, offset=None):
+    if not t.raw.is_contiguous():
+        raise NotImplementedError("strides of the tensor beneath are not known above; give the operator its own kernel")
+    return _run(aten.as_strided.default, t, size, stride, offset)
+
+
 # Those that torch composes of others, or runs by kernels of its own, where no backend has one.
-_EXPLICIT = """as_strided view _reshape_alias detach flip expand permute transpose.int slice.Tensor select.int unfold alias
-narrow constant_pad_nd clone sum.dim_IntList sum zeros_like ones_like new_zeros new_empty mul.Tensor bmm zero_ fill_.Scalar
-_to_copy stack cat index_select index_add""".split()
+_EXPLICIT = """detach flip expand permute transpose.int slice.Tensor select.int unfold alias narrow diagonal squeeze.dim
+unsqueeze squeeze unbind.int split.Tensor constant_pad_nd clone sum.dim_IntList sum zeros_like ones_like new_zeros new_empty
+mul.Tensor bmm zero_ fill_.Scalar stack cat index_select index_add""".split()
 
 
 def available():
@@ -153,6 +170,7 @@ def install():
     everything, library = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
     _LIBRARIES.extend((everything, library))
     everything.fallback(lambda op, *args, **kwargs: _run(op, *args, **kwargs), "PrivateUse1")
+    everything.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
 
     def implement(name, function):
         library.impl(name, function, "PrivateUse1")
@@ -160,6 +178,10 @@ def install():
     implement("empty.memory_format", lambda size, **k: NpuTensor(torch.empty(size, dtype=k.get("dtype"))))
     implement("empty_strided", lambda size, stride, **k: NpuTensor(torch.empty_strided(size, stride, dtype=k.get("dtype"))))
     implement("_copy_from", _copy_from)
+    implement("view", _reshape)
+    implement("_reshape_alias", _reshape)
+    implement("_unsafe_view", _reshape)
+    implement("as_strided", _as_strided)
     implement("convolution_overrideable", lambda *args: _run(aten.convolution.default, *args))
     implement("convolution_backward_overrideable", _convolution_backward_on)
     for name in _EXPLICIT:
