@@ -37,6 +37,11 @@ def _grouped(t, g):
     return t.reshape(t.shape[0], g, t.shape[1] // g, *t.shape[2:])
 
 
+def _rows(t):
+    """t (n, g, c, d, h, w) as matrices of channels by positions."""
+    return t.reshape(*t.shape[:3], -1)
+
+
 def _taps(x, k, s, l, o):
     """For each tap its index, and the view of x that the outputs o see through it."""
     for tap in product(*map(range, k)):
@@ -58,11 +63,11 @@ def correlate_taps(conv, seen, w, b, o, padding):
         if ci == 1:
             term = view * of_tap[..., None, None]
         else:
-            term = torch.einsum("gck,ngkdhw->ngcdhw", of_tap, view)
+            term = torch.matmul(of_tap, _rows(view)).reshape(*view.shape[:2], co // g, *o)
         y = term if y is None else y.add_(term)
     if b is not None:
         y = y + b.to(dtype).reshape(g, co // g, 1, 1, 1)
-    return y.flatten(1, 2).to(x.dtype)
+    return y.reshape(x.shape[0], co, *o).to(x.dtype)
 
 
 # ---- reduce ----
@@ -82,7 +87,8 @@ def _operands(conv, seen, gy):
 
 def _weight(conv, of_taps):
     """gw from its values (g, co, ci) for each tap in turn."""
-    return torch.stack(of_taps, -1).flatten(0, 1).unflatten(-1, conv.k)
+    g, co, ci = of_taps[0].shape
+    return torch.stack(of_taps, -1).reshape(g * co, ci, *conv.k)
 
 
 def reduce_taps(conv, seen, gy, padding):
@@ -90,7 +96,7 @@ def reduce_taps(conv, seen, gy, padding):
     views = [view for _, view in _taps(x, conv.k, conv.s, conv.l, gy.shape[3:])]
     if x.shape[2] == 1:
         return _weight(conv, [(gy * view).sum((0, 3, 4, 5))[..., None] for view in views])
-    return _weight(conv, [torch.einsum("ngcdhw,ngkdhw->gck", gy, view) for view in views])
+    return _weight(conv, [torch.matmul(_rows(gy), _rows(view).transpose(2, 3)).sum(0) for view in views])
 
 
 def reduce_banded(conv, seen, gy, padding):

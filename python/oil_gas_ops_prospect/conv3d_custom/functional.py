@@ -130,7 +130,8 @@ def _passes(backend, problem, x):
     return composite.WHOLE if planning is None else composite.planned(*planning)
 
 
-def _problem(x, w, b, stride, padding, dilation, groups, padding_mode, precision):
+def _problem(shapes, channels_last, stride, padding, dilation, groups, padding_mode, precision):
+    """The Problem of a call. shapes: of x, w and b (None without); channels_last: whether x and w are laid out so."""
     return problem_of(
         hashable("stride", stride),
         hashable("padding", padding),
@@ -138,11 +139,8 @@ def _problem(x, w, b, stride, padding, dilation, groups, padding_mode, precision
         hashable("groups", groups),
         padding_mode,
         precision,
-        x.shape,
-        w.shape,
-        None if b is None else b.shape,
-        is_channels_last(x),
-        is_channels_last(w),
+        *shapes,
+        *channels_last,
     )
 
 
@@ -166,7 +164,8 @@ def native_if_safe(backend, native, x, w, b, stride, padding, dilation, groups, 
     if x.dim() == 4:
         arguments = w, b, stride, padding, dilation, groups, padding_mode
         return native_if_safe(backend, lambda: native()[None], x[None], *arguments).squeeze(0)
-    problem = _problem(x, w, b, stride, padding, dilation, groups, padding_mode, None)
+    shapes = [None if t is None else tuple(map(int, t.shape)) for t in (x, w, b)]  # a trace has tensors for extents
+    problem = _problem(shapes, (False, False), stride, padding, dilation, groups, padding_mode, None)
     if backend == "native":
         refusal = npu.native_refusal(problem, x.dtype.itemsize, planning[0])
         if refusal is None:
@@ -184,5 +183,7 @@ def convolve_by(backend, x, w, b, stride, padding, dilation, groups, padding_mod
     if x.dim() == 4:
         y = convolve_by(backend, x[None], w, b, stride, padding, dilation, groups, padding_mode, precision)
         return y.squeeze(0)
-    problem = _problem(x, w, b, stride, padding, dilation, groups, padding_mode, precision)
+    shapes = x.shape, w.shape, None if b is None else b.shape
+    channels_last = is_channels_last(x), is_channels_last(w)
+    problem = _problem(shapes, channels_last, stride, padding, dilation, groups, padding_mode, precision)
     return convolve(_passes(backend, problem, x), problem, x, w, b)
