@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stand-in for an NPU: torch's spare device under that name, its tensors kept on the CPU, its operators logged, and its
-convolutions refused as the real ones are.
+convolutions refused as the real ones are, and rounded to HF32 by default.
 
 `install()` renames the spare device, which a process can do once. LOG then holds (operator, shapes) of every call. The
 refusals are those of the host-side tiling on A2/A3 devices, written here from their description and not from the package
@@ -104,6 +104,19 @@ def _on_cpu(value):
     return value.raw if isinstance(value, NpuTensor) else value
 
 
+def _rounded(arguments):
+    """Tensors as the device's convolutions read them: while HF32 is allowed, floats of four bytes with 11 fraction bits."""
+    if not torch.npu.conv.allow_hf32:
+        return arguments
+
+    def hf32(t):
+        if not isinstance(t, torch.Tensor) or t.dtype != torch.float32:
+            return t
+        return ((t.detach().contiguous().view(torch.int32) + 0x800) & ~0xFFF).view(torch.float32)
+
+    return [hf32(t) for t in arguments]
+
+
 def _wrapped(raw, known):
     return known[id(raw)] if id(raw) in known else NpuTensor(raw)
 
@@ -116,6 +129,7 @@ def _run(op, *args, **kwargs):
     LOG.append((op.name(), [tuple(t.shape) for t in pytree.tree_leaves(here) if isinstance(t, torch.Tensor)]))
     if op in _GUARDS:
         _GUARDS[op](*here)
+        here = _rounded(here)
     out = op(*here, **keywords)
     known = {id(t.raw): t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, NpuTensor)}
     return pytree.tree_map(lambda t: _wrapped(t, known) if isinstance(t, torch.Tensor) else t, out)
@@ -146,7 +160,7 @@ def _as_strided(t, size, stride, offset=None):
 # Those that torch composes of others, or runs by kernels of its own, where no backend has one.
 _EXPLICIT = """detach flip expand permute transpose.int slice.Tensor select.int unfold alias narrow diagonal squeeze.dim
 unsqueeze squeeze unbind.int split.Tensor constant_pad_nd clone sum.dim_IntList sum zeros_like ones_like new_zeros new_empty
-mul.Tensor bmm zero_ fill_.Scalar stack cat index_select index_add""".split()
+mul.Tensor bmm zero_ fill_.Scalar stack cat index_select index_add mse_loss""".split()
 
 
 def available():
@@ -167,6 +181,8 @@ def install():
     torch.npu.synchronize = lambda *_: None
     torch.npu.get_amp_supported_dtype = lambda: [torch.float16, torch.bfloat16]
     torch.npu.conv = types.SimpleNamespace(allow_hf32=True)
+    torch.npu.reset_peak_memory_stats = lambda *_: None
+    torch.npu.memory_allocated = torch.npu.max_memory_allocated = lambda *_: 0
     everything, library = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
     _LIBRARIES.extend((everything, library))
     everything.fallback(lambda op, *args, **kwargs: _run(op, *args, **kwargs), "PrivateUse1")

@@ -20,6 +20,7 @@ from oil_gas_ops_prospect.conv3d_custom.functional import conv3d
 
 assert not npu_available()
 fake_npu.install()
+torch.npu.conv.allow_hf32 = False
 
 _file = Path(__file__).resolve().parents[1] / "composite" / "conv3d_custom" / "patterns.py"
 _spec = importlib.util.spec_from_file_location("conv3d_patterns", _file)
