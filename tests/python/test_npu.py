@@ -192,7 +192,8 @@ def test_every_step_keeps_to_its_budget(conv, l1, volume):
     budget, c0 = steps.Budget(l1, volume), 32 // conv.itemsize
     for planner in (steps.correlate, steps.reduce):
         plan = planner(conv, npu.A2, budget)
-        blocks = list(plan.blocks(conv))
+        pieces = steps.pieces(conv, plan, (0, 0, 0))
+        blocks = [(p.samples, tuple(c // (conv.co // conv.g) for c in p.rows), p.outputs[0], p.outputs[2]) for p in pieces]
         assert len(blocks) == plan.count and len(set(blocks)) == plan.count
         covered = sum((b - a) * (d - c) * (f - e) * (h - g) for (a, b), (c, d), (e, f), (g, h) in blocks)
         assert covered == conv.n * conv.g * conv.o[0] * conv.o[2]

@@ -28,34 +28,34 @@ def _own_dtype(t):
     return torch.autocast(t.device.type, enabled=False) if torch._C._is_any_autocast_enabled() else nullcontext()
 
 
-def _window(conv, block, origin):
-    """Positions of x that the windows of a block of outputs cover, on each axis. Output o's begins at o*s - origin."""
-    _, _, d, w = block
-    first = [at * s - p for at, s, p in zip((d[0], 0, w[0]), conv.s, origin)]
-    return [(at, at + steps.reads(conv, a, o)) for a, (at, o) in enumerate(zip(first, _extents(conv, block)))]
+@lru_cache(maxsize=4096)
+def _of_forward(planner, problem, itemsize):
+    """(conv, plan, pieces) of the forward."""
+    conv = steps.forward_of(problem, itemsize)
+    plan = planner.correlate(conv)
+    return conv, plan, steps.pieces(conv, plan, problem.pad_lo)
 
 
-def _channels(conv, block, total):
-    """The range of channels, of so many, that a block is."""
-    first, end = block[1]
-    return first * total // conv.g, end * total // conv.g
+@lru_cache(maxsize=4096)
+def _of_grad_input(planner, problem, itemsize):
+    """The same of grad input. Its windows begin where the last tap reaches the output."""
+    conv = steps.grad_input_of(problem, itemsize)
+    plan = planner.correlate(conv)
+    pad_lo = problem.pad_lo if problem.padding_mode == "zeros" else (0, 0, 0)
+    return conv, plan, steps.pieces(conv, plan, [conv.window(a) - 1 - pad_lo[a] for a in range(3)])
 
 
-def _extents(conv, block):
-    """Extents of a block of outputs."""
-    _, _, d, w = block
-    return d[1] - d[0], conv.o[1], w[1] - w[0]
+@lru_cache(maxsize=4096)
+def _of_grad_weight(planner, problem, itemsize):
+    """The same of grad weight, whose outputs are the elements of gy."""
+    conv = steps.forward_of(problem, itemsize)
+    plan = planner.reduce(conv)
+    return conv, plan, steps.pieces(conv, plan, problem.pad_lo)
 
 
-def _of_block(x, conv, block):
-    """The samples and channels of x that a block needs."""
-    return windows.part(windows.part(x, 0, *block[0]), 1, *_channels(conv, block, conv.ci))
-
-
-def _outputs(t, conv, block):
-    """The part of a tensor of outputs that a block is."""
-    n, _, d, w = block
-    for axis, span in ((0, n), (1, _channels(conv, block, conv.co)), (2, d), (4, w)):
+def _narrowed(t, *spans):
+    """The spans (first, end) of t's first axes."""
+    for axis, span in enumerate(spans):
         t = windows.part(t, axis, *span)
     return t
 
@@ -67,6 +67,32 @@ def _flipped(problem, w):
     return w.reshape(g * ci, co, *problem.w_shape[2:]).flip(_SPATIAL)
 
 
+def _assembled(done, shape, plan, like, layout):
+    """All outputs of a correlation from its pieces."""
+    if plan.count == 1:
+        ((_, y),) = done
+        return y.contiguous(memory_format=layout)
+    y = torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=layout)
+    for piece, values in done:
+        _narrowed(y, piece.samples, piece.rows, *piece.outputs).copy_(values)
+    return y
+
+
+def _folded(done, problem, plan, like):
+    """gx from the gradient of the padded input, which comes in pieces."""
+    i, lo, mode, dtype = problem.x_shape[2:], problem.pad_lo, problem.padding_mode, summed(like.dtype)
+    gx = None if plan.count == 1 else like.new_zeros(problem.x_shape, dtype=dtype)
+    for piece, values in done:
+        first = [span[0] - p for span, p in zip(piece.outputs, lo)]
+        values = windows.fold(values.to(dtype), 3, first[1], i[1], mode)
+        values = windows.fold(values, 4, first[2], i[2], mode)
+        if gx is None:
+            gx = windows.fold(values, 2, first[0], i[0], mode)
+        else:
+            windows.fold_into(_narrowed(gx, piece.samples, piece.rows), values, 2, first[0], mode)
+    return gx.to(like.dtype).contiguous(memory_format=problem.x_format)
+
+
 class Composite:
     """The passes by a planner of `steps`. y, gx and gw come in the memory format of the problem."""
 
@@ -75,21 +101,19 @@ class Composite:
 
     def forward(self, problem, x, w, b):
         """y; b may be None."""
-        conv = steps.forward_of(problem, x.dtype.itemsize)
+        conv, plan, pieces = _of_forward(self._planner, problem, x.dtype.itemsize)
         with _own_dtype(x):
-            pieces = self._pieces(conv, x, w, b, problem.pad_lo, windows.DENSE, problem.padding_mode)
-            return self._assembled(conv, x, pieces, problem.y_format)
+            done = self._correlated(conv, plan, pieces, x, w, b, windows.DENSE, problem.padding_mode)
+            return _assembled(done, problem.y_shape, plan, x, problem.y_format)
 
     def grad_input(self, problem, gy, w):
         """gx: the flipped convolution over the padded extents, then the adjoint of the padding."""
-        conv = steps.grad_input_of(problem, gy.dtype.itemsize)
-        padded = problem.padding_mode != "zeros"
-        origin = [conv.window(a) - 1 - (0 if padded else problem.pad_lo[a]) for a in range(3)]
+        conv, plan, pieces = _of_grad_input(self._planner, problem, gy.dtype.itemsize)
         with _own_dtype(gy):
-            pieces = self._pieces(conv, gy, _flipped(problem, w), None, origin, problem.stride, "zeros")
-            if padded:
-                return self._folded(problem, conv, gy, pieces)
-            return self._assembled(conv, gy, pieces, problem.x_format)
+            done = self._correlated(conv, plan, pieces, gy, _flipped(problem, w), None, problem.stride, "zeros")
+            if problem.padding_mode == "zeros":
+                return _assembled(done, problem.x_shape, plan, gy, problem.x_format)
+            return _folded(done, problem, plan, gy)
 
     def grad_weight(self, problem, x, gy, with_bias):
         """(gw, gb); gb is None unless with_bias."""
@@ -101,55 +125,24 @@ class Composite:
         """gb; the half types are summed in float32."""
         return gy.sum((0, *_SPATIAL), dtype=summed(gy.dtype)).to(gy.dtype)
 
-    def _pieces(self, conv, x, w, b, origin, spread, mode):
-        """Blocks of outputs of a correlation, each with its values, in order."""
-        plan = self._planner.correlate(conv)
-        for block in plan.blocks(conv):
-            seen = windows.read(_of_block(x, conv, block), _window(conv, block, origin), spread, mode)
-            rows = _channels(conv, block, conv.co)
-            of_w, of_b = windows.part(w, 0, *rows), None if b is None else windows.part(b, 0, *rows)
-            yield block, CORRELATE[plan.form](conv, seen, of_w, of_b, _extents(conv, block), self._planner.padding)
-
-    def _assembled(self, conv, like, pieces, layout):
-        """All outputs of a correlation."""
-        if self._planner.correlate(conv).count == 1:
-            ((_, y),) = pieces
-            return y.contiguous(memory_format=layout)
-        shape = (conv.n, conv.co, *conv.o)
-        y = torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=layout)
-        for block, piece in pieces:
-            _outputs(y, conv, block).copy_(piece)
-        return y
-
-    def _folded(self, problem, conv, like, pieces):
-        """gx from the gradient of the padded input."""
-        i, mode, dtype = problem.x_shape[2:], problem.padding_mode, summed(like.dtype)
-        whole = self._planner.correlate(conv).count == 1
-        gx = None if whole else like.new_zeros(problem.x_shape, dtype=dtype)
-        for block, piece in pieces:
-            n, _, d, w = block
-            piece = piece.to(dtype)
-            for a, first in ((1, 0), (2, w[0])):
-                piece = windows.fold(piece, 2 + a, first - problem.pad_lo[a], i[a], mode)
-            if whole:
-                gx = windows.fold(piece, 2, -problem.pad_lo[0], i[0], mode)
-            else:
-                target = windows.part(windows.part(gx, 0, *n), 1, *_channels(conv, block, conv.co))
-                windows.fold_into(target, piece, 2, d[0] - problem.pad_lo[0], mode)
-        return gx.to(like.dtype).contiguous(memory_format=problem.x_format)
+    def _correlated(self, conv, plan, pieces, x, w, b, spread, mode):
+        """(piece, its outputs) of a correlation, in order."""
+        form = CORRELATE[plan.form]
+        for piece in pieces:
+            seen = windows.read(_narrowed(x, piece.samples, piece.inputs), piece.window, spread, mode)
+            rows = None if b is None else _narrowed(b, piece.rows)
+            yield piece, form(conv, seen, _narrowed(w, piece.rows), rows, piece.extents, self._planner.padding)
 
     def _grad_weight(self, problem, x, gy):
-        conv = steps.forward_of(problem, gy.dtype.itemsize)
-        plan = self._planner.reduce(conv)
+        conv, plan, pieces = _of_grad_weight(self._planner, problem, gy.dtype.itemsize)
         gw = None if plan.count == 1 else gy.new_zeros(problem.w_shape, dtype=summed(gy.dtype))
-        for block in plan.blocks(conv):
-            seen = windows.read(
-                _of_block(x, conv, block), _window(conv, block, problem.pad_lo), mode=problem.padding_mode
-            )
-            part = REDUCE[plan.form](conv, seen, _outputs(gy, conv, block), self._planner.padding)
+        for piece in pieces:
+            x_of = windows.read(_narrowed(x, piece.samples, piece.inputs), piece.window, mode=problem.padding_mode)
+            gy_of = _narrowed(gy, piece.samples, piece.rows, *piece.outputs)
+            part = REDUCE[plan.form](conv, x_of, gy_of, self._planner.padding)
             if plan.count == 1:
                 return part.to(gy.dtype)
-            windows.part(gw, 0, *_channels(conv, block, conv.co)).add_(part)
+            _narrowed(gw, piece.rows).add_(part)
         return gw.to(gy.dtype)
 
     def _complex_grad_weight(self, problem, x, gy):

@@ -8,7 +8,8 @@ plane of one sample is never cut further, so the volume budget may be exceeded t
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from itertools import product
+from typing import NamedTuple
 
 from . import npu
 
@@ -39,18 +40,43 @@ class Steps:
     def count(self):
         return self.samples * self.groups * self.depth * self.width
 
-    def blocks(self, conv):
-        """The steps in their order, each as spans (first, end): samples, groups, depth, width."""
-        for n in spans(conv.n, self.samples):
-            for g in spans(conv.g, self.groups):
-                for d in spans(conv.o[0], self.depth):
-                    for w in spans(conv.o[2], self.width):
-                        yield n, g, d, w
+
+class Piece(NamedTuple):
+    """One step as spans (first, end): samples, input channels, output channels; of each spatial axis the outputs, and the
+    positions of x that their windows cover."""
+
+    samples: tuple[int, int]
+    inputs: tuple[int, int]
+    rows: tuple[int, int]
+    outputs: tuple[tuple[int, int], ...]
+    window: tuple[tuple[int, int], ...]
+
+    @property
+    def extents(self):
+        """Of the outputs."""
+        return tuple(end - first for first, end in self.outputs)
 
 
-def spans(extent, parts):
+def _spans(extent, parts):
     """[0, extent) in parts whose sizes differ by one at most."""
     return [(j * extent // parts, (j + 1) * extent // parts) for j in range(parts)]
+
+
+def _window(conv, origin, axis, span):
+    first = span[0] * conv.s[axis] - origin[axis]
+    return first, first + reads(conv, axis, span[1] - span[0])
+
+
+def pieces(conv, plan, origin):
+    """The steps of a plan in their order. The window of output o begins at position o*s - origin of x."""
+    parts = (conv.n, plan.samples), (conv.g, plan.groups), (conv.o[0], plan.depth), (conv.o[2], plan.width)
+    cut = []
+    for samples, groups, depth, width in product(*(_spans(*part) for part in parts)):
+        inputs, rows = (tuple(g * channels // conv.g for g in groups) for channels in (conv.ci, conv.co))
+        outputs = (depth, (0, conv.o[1]), width)
+        window = tuple(_window(conv, origin, axis, span) for axis, span in enumerate(outputs))
+        cut.append(Piece(samples, inputs, rows, outputs, window))
+    return cut
 
 
 def reads(conv, axis, outputs):
@@ -119,7 +145,6 @@ def _fit_volume(conv, form, columns, limits, budget):
     return Steps(form, _parts(conv.n, samples), groups, _parts(conv.o[0], planes), width)
 
 
-@lru_cache(maxsize=1024)
 def correlate(conv, limits, budget):
     """Steps of a forward: the operator on as many columns as its load allows, or tap by tap where it takes none."""
 
@@ -135,7 +160,6 @@ def correlate(conv, limits, budget):
     return replace(steps, load=load(_parts(conv.o[2], steps.width)))
 
 
-@lru_cache(maxsize=1024)
 def reduce(conv, limits, budget):
     """Steps of a grad weight: the masked operator on pieces at least as wide as the kernel; else, for at most C0 channels a
     group, banded matrices; else tap by tap."""

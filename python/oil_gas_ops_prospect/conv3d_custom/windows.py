@@ -71,6 +71,8 @@ def pad(t, lo, hi):
 
 def even(t, lo, hi, most):
     """t with zeros added until both sides of each axis lack the same, at most `most` (None: any); and what they lack."""
+    if lo == hi and (most is None or max(lo) <= most):
+        return t, lo
     both = [min(p, q) if most is None else min(p, q, most) for p, q in zip(lo, hi)]
     return pad(t, [p - n for p, n in zip(lo, both)], [q - n for q, n in zip(hi, both)]), both
 
