@@ -24,7 +24,7 @@ _SPATIAL = (2, 3, 4)
 
 def _own_dtype(t):
     """A context in which operators keep the dtype of their arguments, whatever autocast says where a backward happens to
-    run. The arguments were cast before the Function, so that this is torch.amp.custom_bwd of custom_fwd(cast_inputs=...)."""
+    run; functional.ready has cast the arguments."""
     return torch.autocast(t.device.type, enabled=False) if torch._C._is_any_autocast_enabled() else nullcontext()
 
 

@@ -38,7 +38,8 @@ def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     and device on torch operators in bounded steps. `device.conv3d_backend` and OGP_CONV3D force one.
 
     Where torch itself looks inside (forward-mode AD, torch.func, tracing, dispatch modes) torch's operators are what it
-    sees, and differentiates; torch.compile breaks its graph here.
+    sees, and differentiates: on an NPU those whose derivatives no limit of the device refuses, elsewhere its own
+    convolution. torch.compile breaks its graph here.
 
     No input channels: the sum over them is zero, the output is the bias. An empty batch gives zero gradients.
 
@@ -72,6 +73,8 @@ _outside_graph = _disable_dynamo(_eager)
 def ready(x, w, b):
     """The tensors, cast as autocast says, that convolve_by takes. Errors: TypeError, RuntimeError."""
     try:
+        # What torch.amp.custom_fwd(cast_inputs=...) does, which has to know the device when a Function is defined: here one
+        # Function serves all. The composite's operators keep the dtype, as custom_bwd would have them.
         if _C._is_any_autocast_enabled() and torch.is_autocast_enabled(x.device.type):
             x, w, b = _autocast(x, w, b)
         fits = x.dtype == w.dtype and x.is_cpu == w.is_cpu
