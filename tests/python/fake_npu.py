@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stand-in for an NPU: torch's spare device under that name, its tensors kept on the CPU, its operators logged, and its
-convolutions refused as the real ones are, and rounded to HF32 by default.
+convolutions refused as the real ones are, and rounded to HF32 by default; autocast casts what it casts there.
 
 `install()` renames the spare device, which a process can do once. LOG then holds (operator, shapes) of every call. The
 refusals are those of the host-side tiling on A2/A3 devices, written here from their description and not from the package
@@ -163,6 +163,20 @@ unsqueeze squeeze unbind.int split.Tensor constant_pad_nd clone sum.dim_IntList 
 mul.Tensor bmm zero_ fill_.Scalar stack cat index_select index_add mse_loss""".split()
 
 
+def _autocast(op):
+    """The operator in the dtype of autocast."""
+
+    def cast(t):
+        half = isinstance(t, torch.Tensor) and t.dtype == torch.float32
+        return t.to(torch.get_autocast_dtype("npu")) if half else t
+
+    def run(*args):
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)):
+            return op(*map(cast, args))
+
+    return run
+
+
 def available():
     """Whether this torch can do it."""
     try:
@@ -187,6 +201,8 @@ def install():
     _LIBRARIES.extend((everything, library))
     everything.fallback(lambda op, *args, **kwargs: _run(op, *args, **kwargs), "PrivateUse1")
     everything.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+    for name in ("conv3d", "bmm", "mm", "matmul"):
+        library.impl(name, _autocast(getattr(aten, name).default), "AutocastPrivateUse1")
 
     def implement(name, function):
         library.impl(name, function, "PrivateUse1")

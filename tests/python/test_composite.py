@@ -95,6 +95,22 @@ def test_half_types_are_added_in_float32(forms, dtype):
     assert gw.item() == gb.item() == 4096 and gw.dtype == dtype
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("form", ["banded", "taps"])
+def test_half_types_are_multiplied_in_float32(form, dtype):
+    """(1 + e)^2 - (1 + 2e) = e^2, which a product rounded to the type has lost."""
+    case = Case(1, 1, 1, (1, 1, 4096), (1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 1, 1), 1, "zeros", False)
+    e = torch.finfo(dtype).eps
+    x = torch.tensor([1 + e, 1 + 2 * e], dtype=dtype).repeat(2048).view(1, 1, 1, 1, -1)
+    gy = torch.tensor([1 + e, -1], dtype=dtype).repeat(2048).view(1, 1, 1, 1, -1)
+    w = torch.ones(1, 1, 1, 1, 1, dtype=dtype)
+    for parts in (1, 16):
+        gw = passes(Composite(Fixed("convolution", form, width=parts)), case, x, w, None, gy)[2]
+        assert gw.item() == 2048 * e * e
+    two = Case(1, 1, 1, (1, 1, 2), (1, 1, 2), (1, 1, 1), (0, 0, 0), (1, 1, 1), 1, "zeros", False)
+    assert passes(TAPS, two, x[..., :2], gy[..., :2], None, w)[0].item() == e * e
+
+
 # ---- by budgets ----
 
 SMALL = dict(l1_budget=9000, volume_budget=30_000)
@@ -133,6 +149,18 @@ def test_budgets_force_steps_and_derivatives_agree(mode):
     assert all((4 + 1 + 1) * args[0].shape[-1] * 32 <= 9000 for args in convolutions)
     for a, e in zip(got, second_order(lambda *t: native(case, *t), tensors, gy)):
         torch.testing.assert_close(a, e, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("volume", [1 << 20, 1 << 22])
+def test_a_volume_budget_bounds_what_a_convolution_is_given(volume):
+    """Channels counted in whole blocks, as the device lays them out: eight of four bytes."""
+    x, w = torch.randn(2, 20, 30, 12, 40, requires_grad=True), torch.randn(20, 1, 3, 3, 3, requires_grad=True)
+    with conv3d_backend("composite", volume_budget=volume), Log() as log:
+        y = conv3d(x, w, padding=1, groups=20)
+        y.sum().backward()
+    sizes = [args[0].shape for func, args in log.calls if func is torch.ops.aten.convolution.default]
+    assert len(sizes) > 2 * (1 << 22) // volume and {n for n, *_ in sizes} == {1} and {c for _, c, *_ in sizes} == {20}
+    assert all(24 * 4 * d * 14 * 42 < volume for *_, d, _, _ in sizes)
 
 
 def test_a_backward_keeps_the_budget_of_its_forward():

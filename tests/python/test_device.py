@@ -115,6 +115,18 @@ def test_the_environment_forces_a_backend():
     assert wrong.returncode != 0 and "OGP_CONV3D" in wrong.stderr and "'gpu'" in wrong.stderr
 
 
+def test_the_environment_sets_budgets_for_npus_alone():
+    code = """
+from oil_gas_ops_prospect.conv3d_custom import device
+print(device.planning("npu")[1], device.planning("cpu"))
+"""
+    done = python(code, OGP_NPU_L1_BUDGET="1000", OGP_NPU_VOLUME_BUDGET="2000")
+    assert done.stdout.strip() == "Budget(l1=1000, volume=2000) None"
+    for name in ("OGP_NPU_L1_BUDGET", "OGP_NPU_VOLUME_BUDGET"):
+        wrong = python(code, **{name: "1 MB"})
+        assert wrong.returncode != 0 and f"{name}: expected a count of bytes, 0 or more, got '1 MB'" in wrong.stderr
+
+
 def test_import_touches_no_device():
     code = """
 import sys, torch

@@ -28,7 +28,7 @@ def _own_dtype(t):
     return torch.autocast(t.device.type, enabled=False) if torch._C._is_any_autocast_enabled() else nullcontext()
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _of_forward(planner, problem, itemsize):
     """(conv, plan, pieces) of the forward."""
     conv = steps.forward_of(problem, itemsize)
@@ -36,7 +36,7 @@ def _of_forward(planner, problem, itemsize):
     return conv, plan, steps.pieces(conv, plan, problem.pad_lo)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _of_grad_input(planner, problem, itemsize):
     """The same of grad input. Its windows begin where the last tap reaches the output."""
     conv = steps.grad_input_of(problem, itemsize)
@@ -45,7 +45,7 @@ def _of_grad_input(planner, problem, itemsize):
     return conv, plan, steps.pieces(conv, plan, [conv.window(a) - 1 - pad_lo[a] for a in range(3)])
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _of_grad_weight(planner, problem, itemsize):
     """The same of grad weight, whose outputs are the elements of gy."""
     conv = steps.forward_of(problem, itemsize)
