@@ -77,16 +77,38 @@ def even(t, lo, hi, most):
     return pad(t, [p - n for p, n in zip(lo, both)], [q - n for q, n in zip(hi, both)]), both
 
 
-def fold(piece, axis, first, i, mode):
-    """The adjoint of the continuation on one axis: the gradient at positions [first, first + extent) of the padded axis,
-    added up on the axis of extent i that it shows."""
-    if first == 0 and piece.shape[axis] == i:
-        return piece
-    at = _source(first, first + piece.shape[axis], i, mode, piece.device)
-    return piece.new_zeros([*piece.shape[:axis], i, *piece.shape[axis + 1 :]]).index_add(axis, at, piece)
+# ---- the adjoint: slices, added in ascending order of positions, where index_add leaves the order to the device ----
+
+
+def _runs(first, end, i, mode):
+    """[first, end) cut where padding begins, and for circular at each period."""
+    cuts = range(first - first % i, end, i) if mode == "circular" else (0, i)
+    edges = [first, *(cut for cut in cuts if first < cut < end), end]
+    return zip(edges, edges[1:])
+
+
+def _laid(values, axis, first, i, mode):
+    """The values of a run that begins at position `first` as they lie on the axis of extent i that it shows, and where."""
+    last = first + values.shape[axis] - 1
+    if mode == "circular" or 0 <= first < i:
+        return values, first % i
+    if mode == "replicate":
+        return values.sum(axis, keepdim=True), 0 if first < 0 else i - 1
+    return values.flip(axis), -last if first < 0 else 2 * (i - 1) - last
 
 
 def fold_into(target, piece, axis, first, mode):
-    """The same, added to a tensor."""
-    at = _source(first, first + piece.shape[axis], target.shape[axis], mode, piece.device)
-    target.index_add_(axis, at, piece)
+    """Adds the gradient at positions [first, first + extent) of the padded axis to that of the axis which it shows."""
+    i = target.shape[axis]
+    for begin, end in _runs(first, first + piece.shape[axis], i, mode):
+        values, at = _laid(part(piece, axis, begin - first, end - first), axis, begin, i, mode)
+        part(target, axis, at, at + values.shape[axis]).add_(values)
+
+
+def fold(piece, axis, first, i, mode):
+    """The same as a tensor of extent i on that axis."""
+    if first == 0 and piece.shape[axis] == i:
+        return piece
+    target = piece.new_zeros([*piece.shape[:axis], i, *piece.shape[axis + 1 :]])
+    fold_into(target, piece, axis, first, mode)
+    return target
