@@ -48,7 +48,7 @@ def _loaded(where):
         model = getattr(module, name, None)
         model = model if isinstance(model, torch.nn.Module) or not callable(model) else model()
     if not isinstance(model, torch.nn.Module):
-        sys.exit(f"check-model: expected {name} of {path} to be a module or to make one without arguments, got {model!r}")
+        sys.exit(f"check-model: expected {name} of {path} to be a module or to make one by itself, got {model!r}")
     return model.to("meta")
 
 
@@ -69,8 +69,8 @@ def _options(arguments):
     explain.add_argument("problem", help="its text form: docs/api_list.md")
     explain.set_defaults(run=_explain)
     check = commands.add_parser("check-model", help="the Conv3d layers that native refuses; exit status 1 if any")
-    check.add_argument("model", metavar="FILE.py:NAME", help="a module, or what makes one without arguments; the file is run")
-    check.add_argument("--input", type=_shape, action="append", required=True, metavar="N,C,D,H,W", help="of each argument")
+    check.add_argument("model", metavar="FILE.py:NAME", help="a module, or what makes one by itself; the file is run")
+    check.add_argument("--input", type=_shape, action="append", required=True, metavar="N,C,D,H,W", help="an argument")
     check.set_defaults(run=_check_model)
     for command in (explain, check):
         command.add_argument("--dtype", choices=_DTYPES, default="float32", help="what the device computes in")

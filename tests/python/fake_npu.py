@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stand-in for an NPU: torch's spare device under that name, its tensors kept on the CPU, its operators logged, and its
-convolutions refused as the real ones are, and rounded to HF32 by default; autocast casts what it casts there.
+"""A stand-in for an NPU: torch's spare device under that name, its tensors kept on the CPU, its operators logged, and
+its convolutions refused as the real ones are, and rounded to HF32 by default; autocast casts what it casts there.
 
 `install()` renames the spare device, which a process can do once. LOG then holds (operator, shapes) of every call. The
-refusals are those of the host-side tiling on A2/A3 devices, written here from their description and not from the package
-that they judge. Floats of eight bytes, which the real device lacks, are treated as those of four."""
+refusals are those of the host-side tiling on A2/A3 devices, written here from their description and not from the
+package that they judge. Floats of eight bytes, which the real device lacks, are treated as those of four."""
 
 import types
 
@@ -105,7 +105,7 @@ def _on_cpu(value):
 
 
 def _rounded(arguments):
-    """Tensors as the device's convolutions read them: while HF32 is allowed, floats of four bytes with 11 fraction bits."""
+    """Tensors as the device's convolutions read them: while HF32 is allowed, with 11 fraction bits."""
     if not torch.npu.conv.allow_hf32:
         return arguments
 
@@ -158,9 +158,9 @@ def _as_strided(t, size, stride, offset=None):
 
 
 # Those that torch composes of others, or runs by kernels of its own, where no backend has one.
-_EXPLICIT = """detach flip expand permute transpose.int slice.Tensor select.int unfold alias narrow diagonal squeeze.dim
-unsqueeze squeeze unbind.int split.Tensor constant_pad_nd clone sum.dim_IntList sum zeros_like ones_like new_zeros new_empty
-mul.Tensor bmm zero_ fill_.Scalar stack cat index_select index_add mse_loss""".split()
+_EXPLICIT = """detach flip expand permute transpose.int slice.Tensor select.int unfold alias narrow diagonal
+squeeze.dim unsqueeze squeeze unbind.int split.Tensor constant_pad_nd clone sum.dim_IntList sum zeros_like ones_like
+new_zeros new_empty mul.Tensor bmm zero_ fill_.Scalar stack cat index_select index_add mse_loss""".split()
 
 
 def _autocast(op):
@@ -207,8 +207,8 @@ def install():
     def implement(name, function):
         library.impl(name, function, "PrivateUse1")
 
-    implement("empty.memory_format", lambda size, **k: NpuTensor(torch.empty(size, dtype=k.get("dtype"))))
-    implement("empty_strided", lambda size, stride, **k: NpuTensor(torch.empty_strided(size, stride, dtype=k.get("dtype"))))
+    implement("empty.memory_format", lambda size, dtype=None, **_: NpuTensor(torch.empty(size, dtype=dtype)))
+    implement("empty_strided", lambda size, _, dtype=None, **__: NpuTensor(torch.empty(size, dtype=dtype)))
     implement("_copy_from", _copy_from)
     implement("view", _reshape)
     implement("_reshape_alias", _reshape)

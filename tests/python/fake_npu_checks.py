@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has to hold on an NPU, on the stand-in. Run by test_fake_npu, each function in a process of its own: the device can
-be named once."""
+"""What has to hold on an NPU, on the stand-in. Run by test_fake_npu in a process of its own: the device can be named
+once."""
 
 import copy
 import importlib.util
@@ -251,7 +251,7 @@ def loss(function):
 
 TRANSFORMS = {
     "grad": lambda f, x, w, b: torch.func.grad(loss(f), argnums=(0, 1))(x, w, b),
-    "vmap of grad": lambda f, x, w, b: torch.func.vmap(torch.func.grad(loss(f)), in_dims=(0, None, None))(x[:, None], w, b),
+    "vmap of grad": lambda f, x, w, b: torch.func.vmap(torch.func.grad(loss(f)), (0, None, None))(x[:, None], w, b),
     "jvp": lambda f, x, w, b: torch.func.jvp(lambda x: f(x, w, b, **K7_SETTINGS), (x,), (x,))[1],
 }
 

@@ -218,7 +218,8 @@ def test_perf_mode_on_an_npu_contains_what_native_does_there(on_npu):
 def test_precision_mode_on_an_npu_has_tolerances_for_both_roundings(on_npu):
     errors = {}
     for switch in ((), ("--no-hf32",)):
-        text, result = on_npu("--mode", "precision", "--scale", "0.035", "--pattern", "train04,train06,train10", *switch)
+        patterns = "train04,train06,train10"
+        text, result = on_npu("--mode", "precision", "--scale", "0.035", "--pattern", patterns, *switch)
         assert f"device npu, HF32 {'off' if switch else 'on'}" in text
         assert {row["verdict"] for row in result["rows"]} == {result["training"]["verdict"]} == {"PASS"}
         errors[switch] = {row["tensor"]: row["norm_error"] for row in result["rows"]}
@@ -228,14 +229,15 @@ def test_precision_mode_on_an_npu_has_tolerances_for_both_roundings(on_npu):
 
 
 def test_scaling_mode_runs_on_an_npu(on_npu):
-    text, result = on_npu("--scaling", "--scale", "0.02", "--repeats", "1", "--pattern", "train02", "--passes", "forward")
+    text, result = on_npu("--scaling", "--scale", "0.02", "--repeats", "1", "--pattern", "train02", "--passes=forward")
     assert text.count("gain") == 1 and result["rows"][0]["one_s"] > 0
 
 
 def test_there_is_no_hf32_on_a_cpu():
     bench_device.forbid_hf32("cpu")
     assert bench_device.hf32("cpu") is None and bench_device.factor_rounding("cpu") == 0
-    assert "HF32" not in run("--scale", "0.02", "--pattern", "train02", "--repeats", "1", "--no-native", "--no-hf32").stdout
+    done = run("--scale", "0.02", "--pattern", "train02", "--repeats", "1", "--no-native", "--no-hf32")
+    assert "HF32" not in done.stdout
 
 
 def test_a_native_timeout_is_a_row_that_says_so(tmp_path):

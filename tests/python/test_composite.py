@@ -51,7 +51,8 @@ def assert_whole(case, planner, dtype=torch.float64):
     """Of integers: sums in any order have the same bits."""
     p = problem(case)
     x, w, b, gy = (integers(shape, dtype) for shape in (p.x_shape, p.w_shape, p.w_shape[:1], p.y_shape))
-    for name, got, want in zip("y gx gw gb".split(), *(passes(c, case, x, w, b, gy) for c in (Composite(planner), WHOLE))):
+    both = (passes(c, case, x, w, b, gy) for c in (Composite(planner), WHOLE))
+    for name, got, want in zip("y gx gw gb".split(), *both):
         assert got.dtype == dtype and torch.equal(got, want), f"{name} of {case}"
 
 

@@ -193,7 +193,8 @@ def test_every_step_keeps_to_its_budget(conv, l1, volume):
     for planner in (steps.correlate, steps.reduce):
         plan = planner(conv, npu.A2, budget)
         pieces = steps.pieces(conv, plan, (0, 0, 0))
-        blocks = [(p.samples, tuple(c // (conv.co // conv.g) for c in p.rows), p.outputs[0], p.outputs[2]) for p in pieces]
+        co = conv.co // conv.g
+        blocks = [(p.samples, tuple(c // co for c in p.rows), p.outputs[0], p.outputs[2]) for p in pieces]
         assert len(blocks) == plan.count and len(set(blocks)) == plan.count
         covered = sum((b - a) * (d - c) * (f - e) * (h - g) for (a, b), (c, d), (e, f), (g, h) in blocks)
         assert covered == conv.n * conv.g * conv.o[0] * conv.o[2]
@@ -212,7 +213,8 @@ def test_every_step_keeps_to_its_budget(conv, l1, volume):
         blocked = [-(-(channels // conv.g * most) // c0) * c0 for channels in (conv.ci, conv.co)]
         read = blocked[0] * depth * conv.i[1] * width
         written = blocked[1] * planes * conv.o[1] * columns
-        smallest = samples == planes == 1 and plan.groups == conv.g // min(conv.g, c0 // (min(conv.ci, conv.co) // conv.g) + 1)
+        least = min(conv.g, c0 // (min(conv.ci, conv.co) // conv.g) + 1)
+        smallest = samples == planes == 1 and plan.groups == conv.g // least
         assert samples * (read + written) * conv.itemsize <= volume or smallest
 
 
@@ -223,8 +225,8 @@ import importlib.util, sys, types
 sys.modules["torch"] = None
 package = types.ModuleType("p"); package.__path__ = [{str(folder)!r}]; sys.modules["p"] = package
 import p.npu, p.steps
-print(p.steps.correlate(p.npu.Conv(1, 7, 7, 7, (30, 30, 302), (24, 24, 296), (7, 7, 7), (1, 1, 1), (1, 1, 1), 4), p.npu.A2,
-                        p.steps.Budget()).form)
+conv = p.npu.Conv(1, 7, 7, 7, (30, 30, 302), (24, 24, 296), (7, 7, 7), (1, 1, 1), (1, 1, 1), 4)
+print(p.steps.correlate(conv, p.npu.A2, p.steps.Budget()).form)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["convolution"], done.stderr

@@ -17,11 +17,11 @@ def _problem(conv, shape):
 
 
 def check_model(model, *input_shapes, dtype=torch.float32):
-    """(layers, refused): the number of torch.nn.Conv3d that a forward of the model runs, each counted once for each shape
-    of its input, and a line for each of them that the native operators would refuse on an Ascend NPU: the layer's name, its
-    shapes, the load in bytes against L1.
+    """(layers, refused): the number of torch.nn.Conv3d that a forward of the model runs, each counted once for each
+    shape of its input, and a line for each of them that the native operators would refuse on an Ascend NPU: the
+    layer's name, its shapes, the load in bytes against L1.
 
-    model         an nn.Module that has its parameters on the meta device, where its forward runs; it is left in eval mode
+    model         an nn.Module that has its parameters on the meta device, where its forward runs; left in eval mode
     input_shapes  one for each argument of the model
     dtype         of the inputs, and what the layers compute in: float32, float16 or bfloat16
 

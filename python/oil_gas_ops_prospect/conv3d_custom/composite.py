@@ -8,8 +8,8 @@ The backward of conv3d (autograd._Conv3dFunction.backward) takes three bounded s
   grad weight  the weight pass alone, in one of the forms of `forms`
   grad bias    a sum over batch and space
 
-A planner (`steps`) says how a pass falls into pieces. Pieces are written into one tensor made beforehand, or added to it
-(half types in float32), in a fixed order."""
+A planner (`steps`) says how a pass falls into pieces. Pieces are written into one tensor made beforehand, or added to
+it (half types in float32), in a fixed order."""
 
 from contextlib import nullcontext
 from functools import lru_cache
@@ -23,8 +23,8 @@ _SPATIAL = (2, 3, 4)
 
 
 def _own_dtype(t):
-    """A context in which operators keep the dtype of their arguments, whatever autocast says where a backward happens to
-    run; functional.ready has cast the arguments."""
+    """A context in which operators keep the dtype of their arguments, whatever autocast says where a backward happens
+    to run; functional.ready has cast the arguments."""
     return torch.autocast(t.device.type, enabled=False) if torch._C._is_any_autocast_enabled() else nullcontext()
 
 
@@ -164,6 +164,7 @@ def planned(limits, budget):
 
 
 def transformable(passes):
-    """The composite that takes the place of `passes` where torch batches a gradient, and differentiates what it batched: on
-    a device with limits no convolution operator may be part of that, since its derivative is the one that is refused."""
+    """The composite that takes the place of `passes` where torch batches a gradient, and differentiates what it
+    batched: on a device with limits no convolution operator may be part of that, since its derivative is the one that
+    is refused."""
     return TAPS if isinstance(passes, Composite) and passes is not WHOLE else WHOLE

@@ -8,8 +8,9 @@ OGP_CONV3D, read once at import, or `conv3d_backend` for a part of a program:
   composite  torch operators in bounded steps
   native     torch.nn.functional.conv3d, untouched; on an NPU only where its backward is not refused
 
-An NPU is what torch calls so: nothing is imported, asked or set to find out. OGP_NPU_L1_BUDGET and OGP_NPU_VOLUME_BUDGET,
-read once at import, are the bytes that a step of the composite may take there, of L1 and of memory.
+An NPU is what torch calls so: nothing is imported, asked or set to find out. OGP_NPU_L1_BUDGET and
+OGP_NPU_VOLUME_BUDGET, read once at import, are the bytes that a step of the composite may take there, of L1 and of
+memory.
 """
 
 import os
@@ -42,13 +43,10 @@ def _bytes(name, value, default):
     return count
 
 
-def _budget(base, l1_name, l1, volume_name, volume):
-    return steps.Budget(_bytes(l1_name, l1, base.l1), _bytes(volume_name, volume, base.volume))
-
-
 def _budget_of_environment():
-    names = "OGP_NPU_L1_BUDGET", "OGP_NPU_VOLUME_BUDGET"
-    return _budget(steps.Budget(), *(part for name in names for part in (name, os.environ.get(name))))
+    l1, volume = "OGP_NPU_L1_BUDGET", "OGP_NPU_VOLUME_BUDGET"
+    base = steps.Budget()
+    return steps.Budget(_bytes(l1, os.environ.get(l1), base.l1), _bytes(volume, os.environ.get(volume), base.volume))
 
 
 _forced = ContextVar("conv3d_backend", default=_known("OGP_CONV3D", os.environ.get("OGP_CONV3D", "auto")))
@@ -61,21 +59,21 @@ def conv3d_backend(name, *, l1_budget=None, volume_budget=None):
     """Within the block, conv3d and Conv3d take this implementation: 'auto', 'native', 'composite' or 'c'. Holds for the
     current thread or task; a backward runs on what its forward took.
 
-    l1_budget, volume_budget: bytes of L1 and of memory that a step of the composite may take, on any device. None: those
-    of a block around this one, else those of the environment, which hold on NPUs alone.
+    l1_budget, volume_budget: bytes of L1 and of memory that a step of the composite may take, on any device. None:
+    those of a block around this one, else those of the environment, which hold on NPUs alone.
 
     Errors: ValueError for another name, or for budgets that are no counts of bytes."""
-    token, budget_token = _forced.set(_known("conv3d_backend", name)), None
+    budget = _forced_budget.get()
+    if l1_budget is not None or volume_budget is not None:
+        base = budget or _default_budget
+        l1, volume = _bytes("l1_budget", l1_budget, base.l1), _bytes("volume_budget", volume_budget, base.volume)
+        budget = steps.Budget(l1, volume)
+    token, budget_token = _forced.set(_known("conv3d_backend", name)), _forced_budget.set(budget)
     try:
-        if (l1_budget, volume_budget) != (None, None):
-            base = _forced_budget.get() or _default_budget
-            budget = _budget(base, "l1_budget", l1_budget, "volume_budget", volume_budget)
-            budget_token = _forced_budget.set(budget)
         yield
     finally:
+        _forced_budget.reset(budget_token)
         _forced.reset(token)
-        if budget_token is not None:
-            _forced_budget.reset(budget_token)
 
 
 def planning(device_type):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an NPU would do with a convolution, told without one: native's verdicts, and the steps that the composite takes."""
+"""What an NPU would do with a convolution, told without one: native's verdicts, and the composite's steps."""
 
 import torch
 
@@ -70,9 +70,9 @@ def explain(
 
 
 def explain_text(text, dtype=torch.float32):
-    """The same of a problem in its text form (docs/api_list.md), such as "forward g7 ci7 co7 i168x296x296 k7 p3"; its pass
-    and dtype are not looked at. Errors: RuntimeError also for a text that cannot be read, and without the C core, which
-    reads it."""
+    """The same of a problem in its text form (docs/api_list.md), such as "forward g7 ci7 co7 i168x296x296 k7 p3"; its
+    pass and dtype are not looked at. Errors: RuntimeError also for a text that cannot be read, and without the C core,
+    which reads it."""
     if core._core is None:
         raise RuntimeError("explain: expected a C core that loads, which reads the text form of a problem, got none")
     geometry, _, x_shape, w_shape, _ = core._core.parse(text)

@@ -7,8 +7,8 @@
 
 `conv` is the npu.Conv that the piece is part of. `seen` is (x, lo, hi): x and the zeros that go around it, of which an
 operator gets at most `padding` as such. 'taps' and 'banded' read strided views and meet no limit of any convolution
-operator; they sum half types in float32. 'taps' can be differentiated by torch to any order, in both modes, and batched,
-without a convolution."""
+operator; they sum half types in float32. 'taps' can be differentiated by torch to any order, in both modes, and
+batched, without a convolution."""
 
 from itertools import product
 

@@ -73,8 +73,8 @@ _outside_graph = _disable_dynamo(_eager)
 def ready(x, w, b):
     """The tensors, cast as autocast says, that convolve_by takes. Errors: TypeError, RuntimeError."""
     try:
-        # What torch.amp.custom_fwd(cast_inputs=...) does, which has to know the device when a Function is defined: here one
-        # Function serves all. The composite's operators keep the dtype, as custom_bwd would have them.
+        # What torch.amp.custom_fwd(cast_inputs=...) does, which has to know the device when a Function is defined: here
+        # one Function serves all. The composite's operators keep the dtype, as custom_bwd would have them.
         if _C._is_any_autocast_enabled() and torch.is_autocast_enabled(x.device.type):
             x, w, b = _autocast(x, w, b)
         fits = x.dtype == w.dtype and x.is_cpu == w.is_cpu
@@ -158,9 +158,9 @@ def _is_transformed():
 
 
 def native_if_safe(backend, native, x, w, b, stride, padding, dilation, groups, padding_mode):
-    """The result of native(), which a backend of that name or torch's looking on asks for; on a device whose limits refuse
-    native's backward, or whose operators torch would differentiate into a refused one, that of the composite. There
-    transforms meet sums tap by tap, which need no convolution: right, and slow for large kernels."""
+    """The result of native(), which a backend of that name or torch's looking on asks for; on a device whose limits
+    refuse native's backward, or whose operators torch would differentiate into a refused one, that of the composite.
+    There transforms meet sums tap by tap, which need no convolution: right, and slow for large kernels."""
     planning = device.planning(x.device.type)
     if planning is None:
         return native()

@@ -44,8 +44,8 @@ LIMITS = {"npu": A2}
 
 @dataclass(frozen=True, slots=True)
 class Conv:
-    """A convolution as an operator gets it. Channels are totals, triples (depth, height, width); i are the extents of the
-    tensor itself, itemsize the bytes of an element."""
+    """A convolution as an operator gets it. Channels are totals, triples (depth, height, width); i are the extents of
+    the tensor itself, itemsize the bytes of an element."""
 
     n: int
     g: int
@@ -134,8 +134,8 @@ def _native_conv(problem, itemsize):
     if not both:
         i = [n + p + q for n, p, q in zip(i, problem.pad_lo, problem.pad_hi)]
     conv = Conv(
-        problem.x_shape[0], problem.groups, problem.x_shape[1], problem.w_shape[0], tuple(i), tuple(problem.y_shape[2:]),
-        tuple(problem.w_shape[2:]), problem.stride, problem.dilation, itemsize,
+        problem.x_shape[0], problem.groups, problem.x_shape[1], problem.w_shape[0], tuple(i),
+        tuple(problem.y_shape[2:]), tuple(problem.w_shape[2:]), problem.stride, problem.dilation, itemsize,
     )  # fmt: skip
     return conv, problem.pad_lo if both else (0, 0, 0)
 

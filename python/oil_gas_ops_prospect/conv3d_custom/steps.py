@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from . import npu
 
-VOLUME = 1 << 31  # bytes of a step's input and output on the device: a dense 14-channel layer of 296x296x168 in one step
+# Bytes of a step's input and output on the device: a layer of 14 channels on 296x296x168 in one step.
+VOLUME = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,9 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """How a pass runs. form: 'convolution' or 'taps' for correlate, 'operator', 'banded' or 'taps' for reduce. The numbers
-    say into how many parts of even size an axis of the output falls; load is the L1 of the largest step in bytes."""
+    """How a pass runs. form: 'convolution' or 'taps' for correlate, 'operator', 'banded' or 'taps' for reduce. The
+    numbers say into how many parts of even size an axis of the output falls; load is the L1 of the largest step in
+    bytes."""
 
     form: str
     samples: int = 1
@@ -42,8 +44,8 @@ class Steps:
 
 
 class Piece(NamedTuple):
-    """One step as spans (first, end): samples, input channels, output channels; of each spatial axis the outputs, and the
-    positions of x that their windows cover."""
+    """One step as spans (first, end): samples, input channels, output channels; of each spatial axis the outputs, and
+    the positions of x that their windows cover."""
 
     samples: tuple[int, int]
     inputs: tuple[int, int]
@@ -97,8 +99,8 @@ def forward_of(problem, itemsize):
 
 
 def grad_input_of(problem, itemsize):
-    """The forward, of stride 1 and with the flipped weight, that grad input is: over gy with zeros between its elements.
-    Its outputs are gx, or with a padding mode other than zeros the gradient of the padded input."""
+    """The forward, of stride 1 and with the flipped weight, that grad input is: over gy with zeros between its
+    elements. Its outputs are gx, or with a padding mode other than zeros the gradient of the padded input."""
     forward = forward_of(problem, itemsize)
     o = tuple(problem.x_shape[2:]) if problem.padding_mode == "zeros" else forward.i
     i = tuple(n + forward.window(axis) - 1 for axis, n in enumerate(o))
@@ -161,8 +163,8 @@ def correlate(conv, limits, budget):
 
 
 def reduce(conv, limits, budget):
-    """Steps of a grad weight: the masked operator on pieces at least as wide as the kernel; else, for at most C0 channels a
-    group, banded matrices; else tap by tap."""
+    """Steps of a grad weight: the masked operator on pieces at least as wide as the kernel; else, for at most C0
+    channels a group, banded matrices; else tap by tap."""
 
     def load(columns):
         return npu.grad_weight_bytes(conv, reads(conv, 2, columns), limits)

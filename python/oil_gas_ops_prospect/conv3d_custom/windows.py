@@ -47,7 +47,7 @@ def _spread(t, spread):
 
 
 def read(t, spans, spread=DENSE, mode="zeros"):
-    """Positions [first, end) of each spatial axis of t, as a tensor and the zeros (low, high) that still go around it."""
+    """Positions [first, end) of each spatial axis of t, as a tensor and the zeros (low, high) still to go around it."""
     lo, hi = [0, 0, 0], [0, 0, 0]
     for a, (first, end) in enumerate(spans):
         i = t.shape[2 + a]
@@ -70,7 +70,7 @@ def pad(t, lo, hi):
 
 
 def even(t, lo, hi, most):
-    """t with zeros added until both sides of each axis lack the same, at most `most` (None: any); and what they lack."""
+    """t with zeros added until both sides of each axis lack the same, at most `most` (None: any); and how many."""
     if lo == hi and (most is None or max(lo) <= most):
         return t, lo
     both = [min(p, q) if most is None else min(p, q, most) for p, q in zip(lo, hi)]
@@ -88,7 +88,7 @@ def _runs(first, end, i, mode):
 
 
 def _laid(values, axis, first, i, mode):
-    """The values of a run that begins at position `first` as they lie on the axis of extent i that it shows, and where."""
+    """The values of a run that begins at `first` as they lie on the axis of extent i that it shows, and where."""
     last = first + values.shape[axis] - 1
     if mode == "circular" or 0 <= first < i:
         return values, first % i

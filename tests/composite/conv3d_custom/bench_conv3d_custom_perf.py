@@ -55,7 +55,7 @@ def _options(arguments):
     add("--threads", type=_positive(int), default=torch.get_num_threads())
     add("--repeats", type=_positive(int), default=7, help="at most; slow passes are run less often")
     add("--device", default="npu" if npu_available() else "cpu")
-    add("--no-hf32", dest="hf32", action="store_false", help="NPU: float32 convolutions in float32, not rounded to HF32")
+    add("--no-hf32", dest="hf32", action="store_false", help="NPU: no rounding of float32 convolutions to HF32")
     add("--backend", choices=("auto", "c", "composite"), default="auto", help="what ours runs on")
     add("--no-native", dest="native", action="store_false", help="ours alone")
     add("--native-timeout", type=_positive(float), default=240.0, metavar="SECONDS", help="of one native call")

@@ -68,9 +68,9 @@ class Passes:
             return function(*args)
 
     def run(self, name, calls=1):
-        """(seconds of one call, bytes by which the device's memory, for the CPU that of the process, grew at its highest
-        beyond the tensors that it returns). On small volumes a process's bytes are too few: the allocator reuses what it kept. `calls` calls are timed together.
-        The pass is prepared."""
+        """(seconds of one call, bytes by which the device's memory, for the CPU that of the process, grew at its
+        highest beyond the tensors that it returns). On small volumes a process's bytes are too few: the allocator
+        reuses what it kept. `calls` calls are timed together. The pass is prepared."""
         with conv3d_backend(self.backend):
             call = self._call(name)
             before = held(self.device)

@@ -98,8 +98,8 @@ def cropped(pattern):
 
 def verify(pattern, backend, device):
     """The largest error of ours against native in float64 on a crop, of y, gx, gw and gb, each relative to the largest
-    entry. RuntimeError above 1e-4, or with HF32 above 8 roundings of a factor: random errors of a sum's products stay below
-    two roundings of its norm. backend: that of the full size, which the crop alone might not get."""
+    entry. RuntimeError above 1e-4, or with HF32 above 8 roundings of a factor: random errors of a sum's products stay
+    below two roundings of its norm. backend: that of the full size, which the crop alone might not get."""
     tolerance = max(1e-4, 8 * factor_rounding(device))
     small = cropped(pattern)
     torch.manual_seed(1)
@@ -112,7 +112,8 @@ def verify(pattern, backend, device):
     want = _all_passes(native, x.double(), gy.double())
     worst = max(float((g.cpu() - w).abs().max() / w.abs().max()) for g, w in zip(got, want))
     if not worst <= tolerance:
-        raise RuntimeError(f"{pattern.name}: expected ours to agree with native within {tolerance:.0e}, got {worst:.1e}")
+        text = f"expected ours to agree with native within {tolerance:.0e}, got {worst:.1e}"
+        raise RuntimeError(f"{pattern.name}: {text}")
     return worst
 
 

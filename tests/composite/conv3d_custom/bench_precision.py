@@ -14,8 +14,9 @@ the expected norm-wise error is u sqrt(m) / sqrt(6), whatever the number of bloc
 
 leaves a factor of two and a half, and roundings of the final value. A tensor passes if both hold.
 
-An NPU that rounds both factors of a product to HF32, each by a relative v = 2^-12, adds 2 v sum|terms| to the first and, its
-errors being as random, 2 v to the second: three times what is expected. Bias gradients are plain sums and get neither."""
+An NPU that rounds both factors of a product to HF32, each by a relative v = 2^-12, adds 2 v sum|terms| to the first
+and, its errors being as random, 2 v to the second: three times what is expected. Bias gradients are plain sums and get
+neither."""
 
 import math
 import random
@@ -50,8 +51,8 @@ def _longest_sum(terms, backend):
 
 
 def _judge(pattern, tensor, got, sums, m, v=0.0):
-    """The row of one tensor. sums: (value, mass) of each sample; m: terms of the longest running sum; v: rounding of each
-    factor."""
+    """The row of one tensor. sums: (value, mass) of each sample; m: terms of the longest running sum; v: rounding of
+    each factor."""
     values, masses = (torch.tensor(column, dtype=torch.float64) for column in zip(*sums))
     error = (torch.tensor(got, dtype=torch.float64) - values).abs()
     row = {
