@@ -81,7 +81,8 @@ def _convolution_backward(gy, x, w, bias, stride, padding, dilation, transposed,
         guard_grad_weight(x.shape, w.shape, x.itemsize, stride, padding, dilation)
 
 
-_GUARDS = {aten.convolution.default: _convolution, aten.convolution_backward.default: _convolution_backward}
+# By operator, called with its arguments: Refused where the device would say no.
+GUARDS = {aten.convolution.default: _convolution, aten.convolution_backward.default: _convolution_backward}
 
 
 # ---- the device ----
@@ -127,8 +128,8 @@ def _run(op, *args, **kwargs):
     if "device" in keywords:
         keywords["device"] = torch.device("cpu")
     LOG.append((op.name(), [tuple(t.shape) for t in pytree.tree_leaves(here) if isinstance(t, torch.Tensor)]))
-    if op in _GUARDS:
-        _GUARDS[op](*here)
+    if op in GUARDS:
+        GUARDS[op](*here)
         here = _rounded(here)
     out = op(*here, **keywords)
     known = {id(t.raw): t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, NpuTensor)}
