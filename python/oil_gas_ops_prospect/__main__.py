@@ -11,9 +11,9 @@ from pathlib import Path
 
 import torch
 
-from .conv3d_custom.check_model import check_model
-from .conv3d_custom.explain import explain_text
 from .conv3d_custom.npu import A2
+from .conv3d_custom.npu_check import check_model
+from .conv3d_custom.npu_explain import explain_text
 
 _DTYPES = ("float32", "float16", "bfloat16")
 

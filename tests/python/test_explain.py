@@ -120,7 +120,7 @@ class Net(nn.Module):
 
     def forward(self, x, y=None):
         x = self.body(self.stem(x))
-        return x if y is None else x + self.body(self.stem(y))
+        return x if y is None else x + self.body(self.stem(input=y))
 
 
 def on_meta(make):

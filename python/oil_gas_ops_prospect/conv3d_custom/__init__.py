@@ -6,9 +6,9 @@ native backward crawls or crashes.
     from oil_gas_ops_prospect.conv3d_custom.functional import conv3d
 """
 
-from .check_model import check_model
 from .conv3d import Conv3d, LazyConv3d
 from .device import conv3d_backend, npu_available
-from .explain import explain
+from .npu_check import check_model
+from .npu_explain import explain
 
 __all__ = ["Conv3d", "LazyConv3d", "check_model", "conv3d_backend", "explain", "npu_available"]

@@ -29,15 +29,15 @@ def check_model(model, *input_shapes, dtype=torch.float32):
     refusals = {}
 
     def look(name):
-        def hook(conv, arguments):
-            shape = tuple(arguments[0].shape)
+        def hook(conv, arguments, keywords):
+            shape = tuple((arguments[0] if arguments else keywords["input"]).shape)
             text = f"{name}: input {shape}, weight {tuple(conv.weight.shape)}"
             refusals[text] = npu.native_refusal(_problem(conv, shape), dtype.itemsize)
 
         return hook
 
     layers = [(name, layer) for name, layer in model.named_modules() if isinstance(layer, nn.Conv3d)]
-    hooks = [layer.register_forward_pre_hook(look(name or "the model")) for name, layer in layers]
+    hooks = [layer.register_forward_pre_hook(look(name or "the model"), with_kwargs=True) for name, layer in layers]
     try:
         with torch.no_grad():
             model.eval().to(dtype)(*(torch.empty(shape, dtype=dtype, device="meta") for shape in input_shapes))
