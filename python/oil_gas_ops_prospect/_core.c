@@ -358,6 +358,35 @@ static PyObject *output_shape(PyObject *module, PyObject *const *args, Py_ssize_
                          (long long)o[1], (long long)o[2]);
 }
 
+static PyObject *parse(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    struct ogp_problem p = {.size = sizeof p};
+    struct ogp_error error = {.size = sizeof error};
+    enum ogp_pass pass;
+    (void)module;
+    if (!expect_count("parse", count, 1))
+        return NULL;
+    if (!PyUnicode_Check(args[0])) {
+        wrong_type("text", "a str", args[0]);
+        return NULL;
+    }
+    const char *const text = PyUnicode_AsUTF8AndSize(args[0], NULL);
+    if (!text)
+        return NULL;
+    const enum ogp_status status = ogp_problem_parse(text, &p, &pass, &error);
+    if (status != OGP_OK)
+        return raise(status, &error);
+    typedef long long number;
+    const number ci_of_group = p.g > 0 ? p.ci / p.g : p.ci;
+    return Py_BuildValue("(((LLL)(LLL)(LLL)(LLL)Lii)i(LLLLL)(LLLLL)s)", (number)p.stride[0], (number)p.stride[1],
+                         (number)p.stride[2], (number)p.pad_lo[0], (number)p.pad_lo[1], (number)p.pad_lo[2],
+                         (number)p.pad_hi[0], (number)p.pad_hi[1], (number)p.pad_hi[2], (number)p.dilation[0],
+                         (number)p.dilation[1], (number)p.dilation[2], (number)p.g, (int)p.padding, (int)OGP_AUTO,
+                         (int)p.dtype, (number)p.n, (number)p.ci, (number)p.in[0], (number)p.in[1], (number)p.in[2],
+                         (number)p.co, ci_of_group, (number)p.kernel[0], (number)p.kernel[1], (number)p.kernel[2],
+                         passes[pass].name);
+}
+
 static bool read_pass(PyObject *object, enum ogp_pass *pass)
 {
     if (!PyUnicode_Check(object))
@@ -476,6 +505,7 @@ static PyMethodDef methods[] = {
     FUNCTION(grad_weight, "grad_weight(" PROBLEM ", x, x_stride, gy, gy_stride, gw, gw_stride, gb or 0, gb_stride, "
                           "threads)"),
     FUNCTION(grad_bias, "grad_bias(" PROBLEM ", gy, gy_stride, gb, gb_stride, threads)"),
+    FUNCTION(parse, "parse(text) -> (" PROBLEM ", pass), of the text form of a problem"),
     FUNCTION(describe, "describe(" PROBLEM ", pass) -> str, the plan in one line"),
     FUNCTION(workspace_bytes, "workspace_bytes(" PROBLEM ", pass, threads) -> int"),
     {"version", version, METH_NOARGS, "version() -> str, of the library"},

@@ -19,6 +19,7 @@ sys.path.insert(0, str(FOLDER))
 
 import bench_child  # noqa: E402
 import bench_conv3d_custom_perf as bench  # noqa: E402
+import bench_device  # noqa: E402
 import bench_machine  # noqa: E402
 import bench_passes  # noqa: E402
 import bench_perf  # noqa: E402
@@ -176,6 +177,67 @@ def test_perf_mode_writes_table_json_csv_and_plot(tmp_path):
     assert lines[0] == f"# {done.stdout.splitlines()[0]}"
     assert len(list(csv.DictReader(line for line in lines if line[0] != "#"))) == 8
     assert files["png"].read_bytes().startswith(b"\x89PNG")
+
+
+# ---- on an NPU: a dry run on the stand-in ----
+
+
+@pytest.fixture
+def on_npu(tmp_path):
+    """Runs the script there; (standard output, result)."""
+    fake_npu = pytest.importorskip("fake_npu")
+    if not fake_npu.available():
+        pytest.skip("this torch has no spare device for Python")
+
+    def run(*arguments, status=0):
+        file = tmp_path / "result.json"
+        script = Path(__file__).with_name("fake_npu_bench.py")
+        command = [sys.executable, script, "--threads", "1", "--json", file, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        assert done.returncode == status, done.stderr
+        return done.stdout, json.loads(file.read_text())
+
+    return run
+
+
+def test_perf_mode_on_an_npu_contains_what_native_does_there(on_npu):
+    """train05 is refused: ours has its times, native's row says why, and the next pattern has both."""
+    text, result = on_npu("--scale", "0.035", "--repeats", "1", "--pattern", "train05,train02")
+    assert "device npu, HF32 on" in text and result["machine"]["hf32"] is True
+    assert {row["backend"] for row in result["rows"]} == {"composite"}
+    rows = {(row["pattern"][:7], row["pass"]): row for row in result["rows"]}
+    assert all(row["ours"]["min_s"] > 0 and row["ours"]["peak_bytes"] == 0 for row in rows.values())
+    for name in ("grad_input", "forward_backward"):
+        assert "do not fit L1" in rows["train05", name]["native"]["crash"]
+    for name in ("forward", "grad_weight"):
+        assert rows["train05", name]["native"]["min_s"] > 0
+    assert all(row["native"]["min_s"] > 0 for (name, _), row in rows.items() if name == "train02")
+    assert "nativeCRASH (grad input" in text and 1e-5 < rows["train02", "forward"]["checked_error"] < 2e-3
+
+
+def test_precision_mode_on_an_npu_has_tolerances_for_both_roundings(on_npu):
+    errors = {}
+    for switch in ((), ("--no-hf32",)):
+        patterns = "train04,train06,train10"
+        text, result = on_npu("--mode", "precision", "--scale", "0.035", "--pattern", patterns, *switch)
+        assert f"device npu, HF32 {'off' if switch else 'on'}" in text
+        assert {row["verdict"] for row in result["rows"]} == {result["training"]["verdict"]} == {"PASS"}
+        errors[switch] = {row["tensor"]: row["norm_error"] for row in result["rows"]}
+    for tensor in ("y", "gx", "gw"):
+        assert 2**-14 < errors[()][tensor] < 2**-11 and errors["--no-hf32",][tensor] < 2**-18
+    assert errors[()]["gb"] < 2**-18
+
+
+def test_scaling_mode_runs_on_an_npu(on_npu):
+    text, result = on_npu("--scaling", "--scale", "0.02", "--repeats", "1", "--pattern", "train02", "--passes=forward")
+    assert text.count("gain") == 1 and result["rows"][0]["one_s"] > 0
+
+
+def test_there_is_no_hf32_on_a_cpu():
+    bench_device.forbid_hf32("cpu")
+    assert bench_device.hf32("cpu") is None and bench_device.factor_rounding("cpu") == 0
+    done = run("--scale", "0.02", "--pattern", "train02", "--repeats", "1", "--no-native", "--no-hf32")
+    assert "HF32" not in done.stdout
 
 
 def test_a_native_timeout_is_a_row_that_says_so(tmp_path):

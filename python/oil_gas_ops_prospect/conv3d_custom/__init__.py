@@ -8,5 +8,7 @@ native backward crawls or crashes.
 
 from .conv3d import Conv3d, LazyConv3d
 from .device import conv3d_backend, npu_available
+from .npu_check import check_model
+from .npu_explain import explain
 
-__all__ = ["Conv3d", "LazyConv3d", "conv3d_backend", "npu_available"]
+__all__ = ["Conv3d", "LazyConv3d", "check_model", "conv3d_backend", "explain", "npu_available"]

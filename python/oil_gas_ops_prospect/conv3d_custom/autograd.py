@@ -42,7 +42,7 @@ def _is_batched(t):
 
 def _passes(ctx, gradient):
     """Those of the forward; for a batch of gradients those that torch can batch."""
-    return composite if _is_batched(gradient) else ctx.passes
+    return composite.transformable(ctx.passes) if _is_batched(gradient) else ctx.passes
 
 
 def _records(a, b):

@@ -1,118 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
 """The passes in torch operators, for every device and dtype: no pass is one giant kernel.
 
-The backward of conv3d (autograd._Conv3dFunction.backward) takes three bounded steps, each a function here:
+The backward of conv3d (autograd._Conv3dFunction.backward) takes three bounded steps, each a method here:
 
   grad input   a convolution of gy with the flipped, transposed weight: zeros between the elements of gy where the
                stride is above 1, negative padding cropped
-  grad weight  torch.nn.grad.conv3d_weight, which runs the weight pass alone
+  grad weight  the weight pass alone, in one of the forms of `forms`
   grad bias    a sum over batch and space
 
-All of it is differentiable by torch itself.
-"""
+A planner (`steps`) says how a pass falls into pieces. Pieces are written into one tensor made beforehand, or added to
+it (half types in float32), in a fixed order."""
+
+from contextlib import nullcontext
+from functools import lru_cache
 
 import torch
-import torch.nn.functional as F
+
+from . import steps, windows
+from .forms import CORRELATE, REDUCE, summed
 
 _SPATIAL = (2, 3, 4)
-_SUM_IN_FLOAT32 = (torch.float16, torch.bfloat16)
 
 
-# ---- padding modes: an index map on each axis, and its adjoint ----
+def _own_dtype(t):
+    """A context in which operators keep the dtype of their arguments, whatever autocast says where a backward happens
+    to run; functional.ready has cast the arguments."""
+    return torch.autocast(t.device.type, enabled=False) if torch._C._is_any_autocast_enabled() else nullcontext()
 
 
-def _source(i, lo, hi, mode, device):
-    """The element of an axis of extent i that each element of the padded axis shows."""
-    at = torch.arange(-lo, i + hi, device=device)
-    if mode == "replicate":
-        return at.clamp(0, i - 1)
-    if mode == "circular":
-        return at.remainder(i)
-    at = at.abs()
-    return torch.where(at >= i, 2 * (i - 1) - at, at)
+@lru_cache(maxsize=512)
+def _of_forward(planner, problem, itemsize):
+    """(conv, plan, pieces) of the forward."""
+    conv = steps.forward_of(problem, itemsize)
+    plan = planner.correlate(conv)
+    return conv, plan, steps.pieces(conv, plan, problem.pad_lo)
 
 
-def _padded_axes(problem):
-    if problem.padding_mode == "zeros":
-        return []
-    return [a for a in range(3) if problem.pad_lo[a] or problem.pad_hi[a]]
+@lru_cache(maxsize=512)
+def _of_grad_input(planner, problem, itemsize):
+    """The same of grad input. Its windows begin where the last tap reaches the output."""
+    conv = steps.grad_input_of(problem, itemsize)
+    plan = planner.correlate(conv)
+    pad_lo = problem.pad_lo if problem.padding_mode == "zeros" else (0, 0, 0)
+    return conv, plan, steps.pieces(conv, plan, [conv.window(a) - 1 - pad_lo[a] for a in range(3)])
 
 
-def _pad(problem, x):
-    """x continued beyond its borders by the padding mode; x itself for zeros."""
-    for a in _padded_axes(problem):
-        i = problem.x_shape[2 + a]
-        at = _source(i, problem.pad_lo[a], problem.pad_hi[a], problem.padding_mode, x.device)
-        x = x.index_select(2 + a, at)
-    return x
+@lru_cache(maxsize=512)
+def _of_grad_weight(planner, problem, itemsize):
+    """The same of grad weight, whose outputs are the elements of gy."""
+    conv = steps.forward_of(problem, itemsize)
+    plan = planner.reduce(conv)
+    return conv, plan, steps.pieces(conv, plan, problem.pad_lo)
 
 
-def _unpad(problem, gx):
-    """The adjoint of _pad."""
-    for a in _padded_axes(problem):
-        i = problem.x_shape[2 + a]
-        at = _source(i, problem.pad_lo[a], problem.pad_hi[a], problem.padding_mode, gx.device)
-        shape = [*gx.shape[: 2 + a], i, *gx.shape[3 + a :]]
-        gx = gx.new_zeros(shape).index_add(2 + a, at, gx)
-    return gx
-
-
-def _zero_padding(problem):
-    """Low and high padding that is left to do once _pad has run."""
-    if problem.padding_mode == "zeros":
-        return problem.pad_lo, problem.pad_hi
-    return (0, 0, 0), (0, 0, 0)
-
-
-# ---- windows of a tensor that is zero outside its extents ----
-
-
-def _crop(t, lo, hi):
-    """t without its first -lo and last -hi elements on each spatial axis where these are negative, and the padding that
-    is left. An axis may be cropped whole."""
-    for a in range(3):
-        extent = t.shape[2 + a]
-        first = min(max(0, -lo[a]), extent)
-        last = max(min(extent, extent + hi[a]), first)
-        if last - first < extent:
-            t = t.narrow(2 + a, first, last - first)
-    return t, [max(0, p) for p in lo], [max(0, q) for q in hi]
-
-
-def _even_padding(t, lo, hi):
-    """t with what one side has above the other added as zeros; and the padding that both sides share."""
-    both = [min(p, q) for p, q in zip(lo, hi)]
-    if list(lo) != both or list(hi) != both:
-        t = F.pad(t, [n - m for p, q, m in reversed([*zip(lo, hi, both)]) for n in (p, q)])
-    return t, both
-
-
-def _dilate(gy, stride):
-    """gy with stride - 1 zeros between its elements."""
-    if stride == (1, 1, 1):
-        return gy
-    extents = [(o - 1) * s + 1 for o, s in zip(gy.shape[2:], stride)]
-    out = gy.new_zeros([*gy.shape[:2], *extents])
-    out[..., :: stride[0], :: stride[1], :: stride[2]] = gy
-    return out
-
-
-def _conv3d(x, w, b, stride, padding, dilation, groups):
-    """F.conv3d in the dtype of its arguments, whatever autocast says where a backward happens to run."""
-    if torch._C._is_any_autocast_enabled():
-        with torch.autocast(x.device.type, enabled=False):
-            return F.conv3d(x, w, b, stride, padding, dilation, groups)
-    return F.conv3d(x, w, b, stride, padding, dilation, groups)
-
-
-# ---- the passes ----
-
-
-def forward(problem, x, w, b):
-    """y; b may be None."""
-    x, padding = _even_padding(_pad(problem, x), *_zero_padding(problem))
-    y = _conv3d(x, w, b, problem.stride, padding, problem.dilation, problem.groups)
-    return y.contiguous(memory_format=problem.y_format)
+def _narrowed(t, *spans):
+    """The spans (first, end) of t's first axes."""
+    for axis, span in enumerate(spans):
+        t = windows.part(t, axis, *span)
+    return t
 
 
 def _flipped(problem, w):
@@ -122,47 +67,104 @@ def _flipped(problem, w):
     return w.reshape(g * ci, co, *problem.w_shape[2:]).flip(_SPATIAL)
 
 
-def grad_input(problem, gy, w):
-    """gx: the flipped convolution over the padded extents, then the adjoint of the padding."""
-    pad_lo, pad_hi = _zero_padding(problem)
-    extent = [
-        i if problem.padding_mode == "zeros" else i + p + q
-        for i, p, q in zip(problem.x_shape[2:], problem.pad_lo, problem.pad_hi)
-    ]
-    reach = [l * (k - 1) for l, k in zip(problem.dilation, problem.w_shape[2:])]
-    gy = _dilate(gy, problem.stride)
-    lo = [r - p for r, p in zip(reach, pad_lo)]
-    hi = [i + r - n - p for i, r, n, p in zip(extent, reach, gy.shape[2:], lo)]
-    gy, lo, hi = _crop(gy, lo, hi)
-    if 0 in gy.shape:
-        return gy.new_zeros(problem.x_shape)
-    gy, padding = _even_padding(gy, lo, hi)
-    gx = _conv3d(gy, _flipped(problem, w), None, (1, 1, 1), padding, problem.dilation, problem.groups)
-    return _unpad(problem, gx).contiguous(memory_format=problem.x_format)
+def _assembled(done, shape, plan, like, layout):
+    """All outputs of a correlation from its pieces."""
+    if plan.count == 1:
+        ((_, y),) = done
+        return y.contiguous(memory_format=layout)
+    y = torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=layout)
+    for piece, values in done:
+        _narrowed(y, piece.samples, piece.rows, *piece.outputs).copy_(values)
+    return y
 
 
-def _grad_weight(problem, x, gy):
-    x, padding = _even_padding(_pad(problem, x), *_zero_padding(problem))
-    return torch.nn.grad.conv3d_weight(
-        x, problem.w_shape, gy, problem.stride, padding, problem.dilation, problem.groups
-    )
+def _folded(done, problem, plan, like):
+    """gx from the gradient of the padded input, which comes in pieces."""
+    i, lo, mode, dtype = problem.x_shape[2:], problem.pad_lo, problem.padding_mode, summed(like.dtype)
+    gx = None if plan.count == 1 else like.new_zeros(problem.x_shape, dtype=dtype)
+    for piece, values in done:
+        first = [span[0] - p for span, p in zip(piece.outputs, lo)]
+        values = windows.fold(values.to(dtype), 3, first[1], i[1], mode)
+        values = windows.fold(values, 4, first[2], i[2], mode)
+        if gx is None:
+            gx = windows.fold(values, 2, first[0], i[0], mode)
+        else:
+            windows.fold_into(_narrowed(gx, piece.samples, piece.rows), values, 2, first[0], mode)
+    return gx.to(like.dtype).contiguous(memory_format=problem.x_format)
 
 
-def _complex_grad_weight(problem, x, gy):
-    """From three real ones, as (a - ib)(c + id) = ac + bd + i(ad - bc)."""
-    a, b, c, d = x.real, x.imag, gy.real, gy.imag
-    ac, bd = _grad_weight(problem, a, c), _grad_weight(problem, b, d)
-    return torch.complex(ac + bd, _grad_weight(problem, a - b, c + d) - ac + bd)
+class Composite:
+    """The passes by a planner of `steps`. y, gx and gw come in the memory format of the problem."""
+
+    def __init__(self, planner):
+        self._planner = planner
+
+    def forward(self, problem, x, w, b):
+        """y; b may be None."""
+        conv, plan, pieces = _of_forward(self._planner, problem, x.dtype.itemsize)
+        with _own_dtype(x):
+            done = self._correlated(conv, plan, pieces, x, w, b, windows.DENSE, problem.padding_mode)
+            return _assembled(done, problem.y_shape, plan, x, problem.y_format)
+
+    def grad_input(self, problem, gy, w):
+        """gx: the flipped convolution over the padded extents, then the adjoint of the padding."""
+        conv, plan, pieces = _of_grad_input(self._planner, problem, gy.dtype.itemsize)
+        with _own_dtype(gy):
+            done = self._correlated(conv, plan, pieces, gy, _flipped(problem, w), None, problem.stride, "zeros")
+            if problem.padding_mode == "zeros":
+                return _assembled(done, problem.x_shape, plan, gy, problem.x_format)
+            return _folded(done, problem, plan, gy)
+
+    def grad_weight(self, problem, x, gy, with_bias):
+        """(gw, gb); gb is None unless with_bias."""
+        with _own_dtype(gy):
+            gw = (self._complex_grad_weight if gy.is_complex() else self._grad_weight)(problem, x, gy)
+        return gw.contiguous(memory_format=problem.w_format), self.grad_bias(problem, gy) if with_bias else None
+
+    def grad_bias(self, problem, gy):
+        """gb; the half types are summed in float32."""
+        return gy.sum((0, *_SPATIAL), dtype=summed(gy.dtype)).to(gy.dtype)
+
+    def _correlated(self, conv, plan, pieces, x, w, b, spread, mode):
+        """(piece, its outputs) of a correlation, in order."""
+        form = CORRELATE[plan.form]
+        for piece in pieces:
+            seen = windows.read(_narrowed(x, piece.samples, piece.inputs), piece.window, spread, mode)
+            rows = None if b is None else _narrowed(b, piece.rows)
+            yield piece, form(conv, seen, _narrowed(w, piece.rows), rows, piece.extents, self._planner.padding)
+
+    def _grad_weight(self, problem, x, gy):
+        conv, plan, pieces = _of_grad_weight(self._planner, problem, gy.dtype.itemsize)
+        gw = None if plan.count == 1 else gy.new_zeros(problem.w_shape, dtype=summed(gy.dtype))
+        for piece in pieces:
+            x_of = windows.read(_narrowed(x, piece.samples, piece.inputs), piece.window, mode=problem.padding_mode)
+            gy_of = _narrowed(gy, piece.samples, piece.rows, *piece.outputs)
+            part = REDUCE[plan.form](conv, x_of, gy_of, self._planner.padding)
+            if plan.count == 1:
+                return part.to(gy.dtype)
+            _narrowed(gw, piece.rows).add_(part)
+        return gw.to(gy.dtype)
+
+    def _complex_grad_weight(self, problem, x, gy):
+        """From three real ones, as (a - ib)(c + id) = ac + bd + i(ad - bc)."""
+        a, b, c, d = x.real, x.imag, gy.real, gy.imag
+        ac, bd = self._grad_weight(problem, a, c), self._grad_weight(problem, b, d)
+        return torch.complex(ac + bd, self._grad_weight(problem, a - b, c + d) - ac + bd)
 
 
-def grad_weight(problem, x, gy, with_bias):
-    """(gw, gb); gb is None unless with_bias."""
-    gw = (_complex_grad_weight if gy.is_complex() else _grad_weight)(problem, x, gy)
-    return gw.contiguous(memory_format=problem.w_format), grad_bias(problem, gy) if with_bias else None
+# One step each; torch can differentiate and batch what they do.
+WHOLE = Composite(steps.Whole("convolution", "operator"))
+TAPS = Composite(steps.Whole("taps", "taps"))
 
 
-def grad_bias(problem, gy):
-    """gb; the half types are summed in float32."""
-    if gy.dtype in _SUM_IN_FLOAT32:
-        return gy.sum((0, 2, 3, 4), dtype=torch.float32).to(gy.dtype)
-    return gy.sum((0, 2, 3, 4))
+@lru_cache
+def planned(limits, budget):
+    """The composite in steps that a device of these limits takes, within a budget."""
+    return Composite(steps.Planner(limits, budget))
+
+
+def transformable(passes):
+    """The composite that takes the place of `passes` where torch batches a gradient, and differentiates what it
+    batched: on a device with limits no convolution operator may be part of that, since its derivative is the one that
+    is refused."""
+    return TAPS if isinstance(passes, Composite) and passes is not WHOLE else WHOLE

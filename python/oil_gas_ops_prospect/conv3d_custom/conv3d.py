@@ -7,7 +7,7 @@ from torch._compile import _disable_dynamo
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
 from . import device
-from .functional import convolve_by, is_observed, ready
+from .functional import convolve_by, is_observed, native_if_safe, ready
 from .problem import checked_precision
 
 
@@ -47,7 +47,8 @@ def _eager(conv, input, weight, bias):
     plain = x.dim() >= 4 and w.dim() == 5  # other shapes fail later, with their message
     backend = device.module_backend(x.device.type, x.dtype, *((x.shape, w.shape) if plain else ()))
     if backend == "native" or is_observed(x, w, b):
-        return nn.Conv3d._conv_forward(conv, x, w, b)
+        arguments = x, w, b, conv.stride, conv.padding, conv.dilation, conv.groups, conv.padding_mode
+        return native_if_safe(backend, lambda: nn.Conv3d._conv_forward(conv, x, w, b), *arguments)
     return convolve_by(
         backend, x, w, b, conv.stride, conv.padding, conv.dilation, conv.groups, conv.padding_mode, conv.precision
     )

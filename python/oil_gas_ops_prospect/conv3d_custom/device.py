@@ -6,7 +6,11 @@ OGP_CONV3D, read once at import, or `conv3d_backend` for a part of a program:
   auto       the rule below (default)
   c          the C core; RuntimeError for what it cannot take
   composite  torch operators in bounded steps
-  native     torch.nn.functional.conv3d, untouched
+  native     torch.nn.functional.conv3d, untouched; on an NPU only where its backward is not refused
+
+An NPU is what torch calls so: nothing is imported, asked or set to find out. OGP_NPU_L1_BUDGET and
+OGP_NPU_VOLUME_BUDGET, read once at import, are the bytes that a step of the composite may take there, of L1 and of
+memory.
 """
 
 import os
@@ -15,7 +19,7 @@ from contextvars import ContextVar
 
 import torch
 
-from . import core
+from . import core, npu, steps
 
 BACKENDS = ("auto", "native", "composite", "c")
 
@@ -26,18 +30,57 @@ def _known(name, value):
     return value
 
 
+def _bytes(name, value, default):
+    """A count of bytes from what the caller or the environment gave as `name`; default for None."""
+    if value is None:
+        return default
+    try:
+        count = value if isinstance(value, int) else int(str(value))
+    except ValueError:
+        count = -1
+    if count < 0:
+        raise ValueError(f"{name}: expected a count of bytes, 0 or more, got {value!r}")
+    return count
+
+
+def _budget_of_environment():
+    l1, volume = "OGP_NPU_L1_BUDGET", "OGP_NPU_VOLUME_BUDGET"
+    base = steps.Budget()
+    return steps.Budget(_bytes(l1, os.environ.get(l1), base.l1), _bytes(volume, os.environ.get(volume), base.volume))
+
+
 _forced = ContextVar("conv3d_backend", default=_known("OGP_CONV3D", os.environ.get("OGP_CONV3D", "auto")))
+_forced_budget = ContextVar("conv3d_budget", default=None)
+_default_budget = _budget_of_environment()
 
 
 @contextmanager
-def conv3d_backend(name):
+def conv3d_backend(name, *, l1_budget=None, volume_budget=None):
     """Within the block, conv3d and Conv3d take this implementation: 'auto', 'native', 'composite' or 'c'. Holds for the
-    current thread or task; a backward runs on what its forward took. ValueError for another name."""
-    token = _forced.set(_known("conv3d_backend", name))
+    current thread or task; a backward runs on what its forward took.
+
+    l1_budget, volume_budget: bytes of L1 and of memory that a step of the composite may take, on any device. None:
+    those of a block around this one, else those of the environment, which hold on NPUs alone.
+
+    Errors: ValueError for another name, or for budgets that are no counts of bytes."""
+    budget = _forced_budget.get()
+    if l1_budget is not None or volume_budget is not None:
+        base = budget or _default_budget
+        l1, volume = _bytes("l1_budget", l1_budget, base.l1), _bytes("volume_budget", volume_budget, base.volume)
+        budget = steps.Budget(l1, volume)
+    token, budget_token = _forced.set(_known("conv3d_backend", name)), _forced_budget.set(budget)
     try:
         yield
     finally:
+        _forced_budget.reset(budget_token)
         _forced.reset(token)
+
+
+def planning(device_type):
+    """(limits, budget) that steps on this device keep to, or None where nothing limits them."""
+    budget = _forced_budget.get()
+    limits = npu.LIMITS.get(device_type, None if budget is None else npu.A2)
+    return None if limits is None else (limits, budget or _default_budget)
 
 
 def npu_available():
@@ -82,4 +125,4 @@ def module_backend(device_type, dtype, x_shape=None, w_shape=None):
     if device_type == "cpu":
         faster = x_shape is None or _core_is_faster(dtype, x_shape, w_shape)
         return "c" if core.takes(dtype) and faster else "native"
-    return "composite" if device_type == "npu" and npu_available() else "native"
+    return "composite" if device_type in npu.LIMITS else "native"

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """conv3d as a function."""
 
+import warnings
+
 import torch
 import torch._C as _C
 import torch.autograd.forward_ad as forward_ad
@@ -8,7 +10,7 @@ import torch.nn.functional as F
 from torch._compile import _disable_dynamo
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
-from . import composite, core, device, empty
+from . import composite, core, device, empty, npu
 from .autograd import convolve
 from .problem import hashable, is_channels_last, problem_of
 
@@ -36,7 +38,8 @@ def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     and device on torch operators in bounded steps. `device.conv3d_backend` and OGP_CONV3D force one.
 
     Where torch itself looks inside (forward-mode AD, torch.func, tracing, dispatch modes) torch's operators are what it
-    sees, and differentiates; torch.compile breaks its graph here.
+    sees, and differentiates: on an NPU those whose derivatives no limit of the device refuses, elsewhere its own
+    convolution. torch.compile breaks its graph here.
 
     No input channels: the sum over them is zero, the output is the bias. An empty batch gives zero gradients.
 
@@ -56,7 +59,8 @@ def _eager(input, weight, bias, stride, padding, dilation, groups, precision):
     x, w, b = ready(input, weight, bias)
     backend = device.function_backend(x.device.type, x.dtype)
     if backend == "native" or is_observed(x, w, b):
-        return F.conv3d(x, w, b, stride, padding, dilation, groups)
+        arguments = x, w, b, stride, padding, dilation, groups
+        return native_if_safe(backend, lambda: F.conv3d(*arguments), *arguments, "zeros")
     return convolve_by(backend, x, w, b, stride, padding, dilation, groups, "zeros", precision)
 
 
@@ -69,6 +73,8 @@ _outside_graph = _disable_dynamo(_eager)
 def ready(x, w, b):
     """The tensors, cast as autocast says, that convolve_by takes. Errors: TypeError, RuntimeError."""
     try:
+        # What torch.amp.custom_fwd(cast_inputs=...) does, which has to know the device when a Function is defined: here
+        # one Function serves all. The composite's operators keep the dtype, as custom_bwd would have them.
         if _C._is_any_autocast_enabled() and torch.is_autocast_enabled(x.device.type):
             x, w, b = _autocast(x, w, b)
         fits = x.dtype == w.dtype and x.is_cpu == w.is_cpu
@@ -121,7 +127,58 @@ def _passes(backend, problem, x):
         )
     if problem.is_empty:
         return empty
-    return core if backend == "c" else composite
+    if backend == "c":
+        return core
+    planning = device.planning(x.device.type)
+    return composite.WHOLE if planning is None else composite.planned(*planning)
+
+
+def _problem(shapes, channels_last, stride, padding, dilation, groups, padding_mode, precision):
+    """The Problem of a call. shapes: of x, w and b (None without); channels_last: whether x and w are laid out so."""
+    return problem_of(
+        hashable("stride", stride),
+        hashable("padding", padding),
+        hashable("dilation", dilation),
+        hashable("groups", groups),
+        padding_mode,
+        precision,
+        *shapes,
+        *channels_last,
+    )
+
+
+def _is_transformed():
+    """Whether what looks on derives something from the operators of this call, as functorch transforms, forward-mode AD
+    and tracing do. Dispatch modes only see them."""
+    return (
+        _C._are_functorch_transforms_active()
+        or forward_ad._current_level >= 0
+        or _C._get_tracing_state() is not None
+    )
+
+
+def native_if_safe(backend, native, x, w, b, stride, padding, dilation, groups, padding_mode):
+    """The result of native(), which a backend of that name or torch's looking on asks for; on a device whose limits
+    refuse native's backward, or whose operators torch would differentiate into a refused one, that of the composite.
+    There transforms meet sums tap by tap, which need no convolution: right, and slow for large kernels."""
+    planning = device.planning(x.device.type)
+    if planning is None:
+        return native()
+    if x.dim() == 4:
+        arguments = w, b, stride, padding, dilation, groups, padding_mode
+        return native_if_safe(backend, lambda: native()[None], x[None], *arguments).squeeze(0)
+    shapes = [None if t is None else tuple(map(int, t.shape)) for t in (x, w, b)]  # a trace has tensors for extents
+    problem = _problem(shapes, (False, False), stride, padding, dilation, groups, padding_mode, None)
+    if backend == "native":
+        refusal = npu.native_refusal(problem, x.dtype.itemsize, planning[0])
+        if refusal is None:
+            return native()
+        warnings.warn(f"conv3d: the native operator would be refused on {x.device} ({refusal}); the composite runs")
+    if problem.is_empty:
+        return empty.forward(problem, x, w, b)
+    if _is_transformed():
+        return composite.TAPS.forward(problem, x, w, b)
+    return convolve(composite.planned(*planning), problem, x, w, b)
 
 
 def convolve_by(backend, x, w, b, stride, padding, dilation, groups, padding_mode, precision):
@@ -129,17 +186,7 @@ def convolve_by(backend, x, w, b, stride, padding, dilation, groups, padding_mod
     if x.dim() == 4:
         y = convolve_by(backend, x[None], w, b, stride, padding, dilation, groups, padding_mode, precision)
         return y.squeeze(0)
-    problem = problem_of(
-        hashable("stride", stride),
-        hashable("padding", padding),
-        hashable("dilation", dilation),
-        hashable("groups", groups),
-        padding_mode,
-        precision,
-        x.shape,
-        w.shape,
-        None if b is None else b.shape,
-        is_channels_last(x),
-        is_channels_last(w),
-    )
+    shapes = x.shape, w.shape, None if b is None else b.shape
+    channels_last = is_channels_last(x), is_channels_last(w)
+    problem = _problem(shapes, channels_last, stride, padding, dilation, groups, padding_mode, precision)
     return convolve(_passes(backend, problem, x), problem, x, w, b)

@@ -7,7 +7,8 @@ import resource
 import signal
 
 import torch
-from bench_passes import PASSES, Passes, resident
+from bench_device import forbid_hf32, resident
+from bench_passes import PASSES, Passes
 from patterns import SMALL
 
 
@@ -43,8 +44,10 @@ def _warm_up(kind, backend, device):
     torch.ones(1 << 20).mul(2.0)
 
 
-def _serve(connection, kind, threads, backend, device, limit):
+def _serve(connection, kind, threads, backend, device, limit, hf32):
     torch.set_num_threads(threads)
+    if not hf32:
+        forbid_hf32(device)
     _warm_up(kind, backend, device)
     if limit:
         _limit_memory(limit)
@@ -73,8 +76,9 @@ def _serve(connection, kind, threads, backend, device, limit):
 class Child:
     """One side, 'ours' or 'native'. Starts when first needed and again after a crash; the pattern is then rebuilt."""
 
-    def __init__(self, kind, threads, backend="auto", device="cpu", memory_limit=0):
-        self._args = (kind, threads, backend, device, memory_limit)
+    def __init__(self, kind, threads, backend="auto", device="cpu", memory_limit=0, hf32=True):
+        self._args = (kind, threads, backend, device, memory_limit, hf32)
+        self._survives = device == "cpu"  # after an error a device answers every later call with it
         self._process = None
         self._built = None
 
@@ -98,6 +102,8 @@ class Child:
             self._process = None
             raise Crash(_end(code)) from None
         if status == "error":
+            if not self._survives:
+                self.stop()
             raise Crash(answer)
         return answer
 

@@ -5,6 +5,7 @@
   python3 bench_conv3d_custom_perf.py --pattern train04 --scale 0.25
   python3 bench_conv3d_custom_perf.py --scaling --pattern train04,train05
   python3 bench_conv3d_custom_perf.py --mode precision
+  python3 bench_conv3d_custom_perf.py --device npu --no-hf32       the default device where torch_npu finds one
 """
 
 import argparse
@@ -14,6 +15,7 @@ import signal
 import sys
 from pathlib import Path
 
+import bench_device
 import bench_extras
 import bench_machine
 import bench_perf
@@ -53,6 +55,7 @@ def _options(arguments):
     add("--threads", type=_positive(int), default=torch.get_num_threads())
     add("--repeats", type=_positive(int), default=7, help="at most; slow passes are run less often")
     add("--device", default="npu" if npu_available() else "cpu")
+    add("--no-hf32", dest="hf32", action="store_false", help="NPU: no rounding of float32 convolutions to HF32")
     add("--backend", choices=("auto", "c", "composite"), default="auto", help="what ours runs on")
     add("--no-native", dest="native", action="store_false", help="ours alone")
     add("--native-timeout", type=_positive(float), default=240.0, metavar="SECONDS", help="of one native call")
@@ -157,6 +160,8 @@ def main(arguments=None):
     options = _options(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     torch.set_num_threads(options.threads)
+    if not options.hf32:
+        bench_device.forbid_hf32(options.device)
     progress = _Progress()
     progress("FMA peak and copy bandwidth")
     fma = bench_machine.FmaPeak(bench_machine.isa_in_use())

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import torch
+from bench_device import hf32, synchronise
 
 from oil_gas_ops_prospect import _core
 
@@ -93,8 +94,7 @@ def copy_bandwidth(threads, device="cpu", floats=1 << 25, repeats=5):
     for _ in range(repeats):
         start = time.perf_counter()
         target.copy_(source)
-        if device != "cpu":
-            torch.accelerator.synchronize()
+        synchronise(device)
         best = min(best, time.perf_counter() - start)
     return 8 * floats / best / 1e9
 
@@ -106,6 +106,7 @@ def describe(threads, device, fma):
     copies = {count: copy_bandwidth(count, device) for count in counts}
     return {
         "device": device,
+        "hf32": hf32(device),
         "cpu": cpu_model(),
         "isa": isa_in_use(),
         "threads": threads,

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The passes of one pattern as timed calls, on tensors built once, by ours or by native."""
 
-import contextlib
-import resource
 import time
 
 import torch
+from bench_device import held, highest, synchronise
 from torch import nn
 
 from oil_gas_ops_prospect.conv3d_custom import Conv3d, conv3d_backend
@@ -26,27 +25,6 @@ def layer(pattern, kind):
         pattern.groups,
         padding_mode=pattern.padding_mode,
     )
-
-
-def synchronise(device):
-    if device != "cpu":
-        torch.accelerator.synchronize()
-
-
-def reset_peak():
-    """Lets the kernel forget this process's highest resident size, where it can."""
-    with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
-        file.write("5")
-
-
-def resident(field):
-    """Bytes of VmRSS (now) or VmHWM (highest) of this process."""
-    try:
-        with open("/proc/self/status") as file:
-            lines = dict(line.split(":", 1) for line in file)
-        return int(lines[field].split()[0]) * 1024
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 class Passes:
@@ -90,13 +68,12 @@ class Passes:
             return function(*args)
 
     def run(self, name, calls=1):
-        """(seconds of one call, bytes by which the process grew at its highest beyond the tensors that it returns).
-        On small volumes the bytes are too few: the allocator reuses what it kept. `calls` calls are timed together.
-        The pass is prepared."""
+        """(seconds of one call, bytes by which the device's memory, for the CPU that of the process, grew at its
+        highest beyond the tensors that it returns). On small volumes a process's bytes are too few: the allocator
+        reuses what it kept. `calls` calls are timed together. The pass is prepared."""
         with conv3d_backend(self.backend):
             call = self._call(name)
-            reset_peak()
-            before = resident("VmRSS")
+            before = held(self.device)
             synchronise(self.device)
             start = time.perf_counter()
             for _ in range(calls):
@@ -104,4 +81,4 @@ class Passes:
             synchronise(self.device)
             seconds = (time.perf_counter() - start) / calls
         returned = sum(tensor.nbytes for tensor in (result if isinstance(result, tuple) else (result,)))
-        return seconds, max(0, resident("VmHWM") - before - returned)
+        return seconds, max(0, highest(self.device) - before - returned)

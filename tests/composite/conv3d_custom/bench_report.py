@@ -15,9 +15,10 @@ def header(machine):
     if machine["fma_gflops"]:
         peak, one = machine["fma_gflops"], machine["fma_gflops_1"]
         fma = f"{machine['fma_source']} {peak:.0f} GF/s f32 on all threads, {one:.0f} on one"
+    hf32 = "" if machine["hf32"] is None else f", HF32 {'on' if machine['hf32'] else 'off'}"
     return (
         f"{machine['cpu']} | {machine['isa']} | {machine['threads']} threads ({machine['threads_runtime']}) | "
-        f"device {machine['device']} | torch {machine['torch']} | "
+        f"device {machine['device']}{hf32} | torch {machine['torch']} | "
         f"libogp {machine['library']} ({machine['compiler'] or 'compiler unknown'}) | {machine['date']}\n"
         f"{fma} | copy, read plus written, {machine['copy_gbytes']:.1f} GB/s on all threads, "
         f"{machine['copy_gbytes_1']:.1f} on one | peak: memory above the tensors"

@@ -2,6 +2,7 @@
 """A short training of a small network, ours against native from the same start: both must converge, and alike."""
 
 import torch
+from bench_device import factor_rounding
 from torch import nn
 
 from oil_gas_ops_prospect.conv3d_custom import Conv3d, conv3d_backend
@@ -59,12 +60,13 @@ def train(options):
     losses["native"] = _train(networks["native"], x, target)
     converged = {side: values[-1] < 0.5 * values[0] for side, values in losses.items()}
     difference = max(abs(a - b) / b for a, b in zip(losses["ours"], losses["native"]))
+    tolerance = max(0.01, 200 * factor_rounding(options.device))  # 20 epochs of steps, each by rounded gradients
     return {
         **losses,
         "backend": backend,
         "difference": difference,
         "converged": converged,
-        "verdict": "PASS" if all(converged.values()) and difference < 0.01 else "FAIL",
+        "verdict": "PASS" if all(converged.values()) and difference < tolerance else "FAIL",
     }
 
 
