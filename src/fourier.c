@@ -63,7 +63,8 @@ bool ogp_fourier_applies(const struct ogp_plan *plan)
         return false;
     for (int a = 0; a < 3; a++) {
         const struct lattice *const lat = &plan->lattice[a];
-        if (lat->s1 != 1 || (lat->fold && (lat->padding == OGP_CIRCULAR || lat->lcm > 1)) || lat->axis.k > OGP_POINTS_MOST / 2 || lat->lcm == INT64_MAX ||
+        /* with s' = 1 and s > 1 grad input has classes that no tap reaches */
+        if (lat->s1 != 1 || (lat->adjoint && lat->axis.s > 1) || (lat->fold && (lat->padding == OGP_CIRCULAR || lat->lcm > 1)) || lat->axis.k > OGP_POINTS_MOST / 2 || lat->lcm == INT64_MAX ||
             (a == 2 && lat->classes > 1))
             return false;
     }

@@ -19,7 +19,7 @@ static struct shared carve_shared(struct arena *a, const struct ogp_plan *plan, 
     return s;
 }
 
-/* The pieces of the whole kernel: with s' = 1 every class has the same taps. */
+/* The pieces of the whole kernel: every class has the same taps (ogp_fourier_applies). */
 static void whole_kernel(const struct ogp_plan *plan, struct piece piece[3])
 {
     for (int a = 0; a < 3; a++) {
