@@ -42,7 +42,7 @@ class Problem:
         return prod(self.y_shape) * prod(self.w_shape[1:]) <= 4096
 
 
-def hashable(name, value):
+def hashable(name, value, function="conv3d"):
     """An int, a str, or a tuple of ints, from what the caller passed as `name`. TypeError for anything else."""
     if type(value) is int or type(value) is str:
         return value
@@ -53,7 +53,7 @@ def hashable(name, value):
             return index(value)
     except TypeError:
         pass
-    raise TypeError(f"conv3d(): argument '{name}': expected an int or ints, got {value!r}")
+    raise TypeError(f"{function}(): argument '{name}': expected an int or ints, got {value!r}")
 
 
 def checked_precision(precision):
