@@ -27,9 +27,8 @@ class Conv3d(WithPrecision, nn.Conv3d):
     def _conv_forward(self, input, weight, bias):
         if has_torch_function_variadic(input, weight, bias):
             return handle_torch_function(Conv3d._conv_forward, (input, weight, bias), self, input, weight, bias)
-        if torch.compiler.is_compiling():
-            return _outside_graph(self, input, weight, bias)
-        return _eager(self, input, weight, bias)
+        run_it = _outside_graph if torch.compiler.is_compiling() else _eager
+        return run_it(self, input, weight, bias)
 
 
 def _rule(x, w):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""conv3d as a function."""
+"""conv3d and conv_transpose3d as functions."""
 
 import torch
 import torch.nn.functional as F
@@ -9,6 +9,7 @@ from torch.overrides import handle_torch_function, has_torch_function_variadic
 from .autograd import convolve
 from .call import Operation, function_rule, run, run_on
 from .problem import problem_of
+from .transposed import TRANSPOSED
 
 
 def _plain(passes, problem, x, w, b):
@@ -53,22 +54,62 @@ def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         return handle_torch_function(
             conv3d, (input, weight, bias), input, weight, bias, stride, padding, dilation, groups, precision=precision
         )
-    if torch.compiler.is_compiling():
-        return _outside_graph(input, weight, bias, stride, padding, dilation, groups, precision)
-    return _eager(input, weight, bias, stride, padding, dilation, groups, precision)
+    run_it = _convolve_outside_graph if torch.compiler.is_compiling() else _convolve
+    return run_it(input, weight, bias, (stride, padding, dilation, groups), precision)
 
 
-def _eager(input, weight, bias, stride, padding, dilation, groups, precision):
+def _convolve(input, weight, bias, arguments, precision):
     def native(x, w, b):
-        return F.conv3d(x, w, b, stride, padding, dilation, groups)
+        return F.conv3d(x, w, b, *arguments)
 
-    arguments = stride, padding, dilation, groups, "zeros"
-    return run(CONVOLUTION, function_rule, native, input, weight, bias, arguments, precision)
+    return run(CONVOLUTION, function_rule, native, input, weight, bias, (*arguments, "zeros"), precision)
 
 
-_outside_graph = _disable_dynamo(_eager)
+_convolve_outside_graph = _disable_dynamo(_convolve)
 
 
 def convolve_by(backend, x, w, b, stride, padding, dilation, groups, padding_mode, precision):
     """conv3d on backend 'c' or 'composite', with a padding mode."""
     return run_on(CONVOLUTION, backend, x, w, b, (stride, padding, dilation, groups, padding_mode), precision)
+
+
+def conv_transpose3d(
+    input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1, *, precision=None
+):
+    """3-D transposed convolution with a custom forward and backward, both bounded in memory.
+
+    Takes what torch.nn.functional.conv_transpose3d takes, and gives the same up to rounding, derivatives of any order
+    included.
+
+    input      (N, CI, D, H, W) or (CI, D, H, W), any strides
+    weight     (CI, CO / groups, KD, KH, KW), any strides
+    bias       (CO,) or None
+    stride, dilation   int or three ints (depth, height, width)
+    padding    int or three ints: crops the result on both sides
+    output_padding     int or three ints, each less than stride or dilation: extends the result at the end
+    groups     int
+    precision  as in conv3d
+
+    Returns (N, CO, OD, OH, OW), or without N; channels_last_3d if input or weight is, else contiguous. Of each axis
+    o = (i - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1.
+
+    It is the grad input of a convolution; that convolution is its grad input, and its grad weight is the convolution's
+    with the roles of the tensors exchanged. Where it runs, and what torch sees that looks inside: as conv3d.
+
+    Errors: as conv3d; RuntimeError also for a weight without output channels.
+    """
+    if has_torch_function_variadic(input, weight, bias):
+        arguments = input, weight, bias, stride, padding, output_padding, groups, dilation
+        return handle_torch_function(conv_transpose3d, (input, weight, bias), *arguments, precision=precision)
+    run_it = _transpose_outside_graph if torch.compiler.is_compiling() else _transpose
+    return run_it(input, weight, bias, (stride, padding, output_padding, groups, dilation), precision)
+
+
+def _transpose(input, weight, bias, arguments, precision):
+    def native(x, w, b):
+        return F.conv_transpose3d(x, w, b, *arguments)
+
+    return run(TRANSPOSED, function_rule, native, input, weight, bias, arguments, precision)
+
+
+_transpose_outside_graph = _disable_dynamo(_transpose)
