@@ -75,7 +75,11 @@ def _convolution(x, w, b, stride, padding, dilation, transposed, output_padding,
 
 
 def _convolution_backward(gy, x, w, bias, stride, padding, dilation, transposed, output_padding, groups, mask):
-    if mask[0]:
+    if transposed:
+        x, gy = gy, x
+        if mask[0]:
+            guard_forward(x.shape, w.shape, x.itemsize, stride, padding, dilation)
+    elif mask[0]:
         guard_grad_input(x.shape, w.shape, gy.shape, x.itemsize, stride, dilation, groups)
     if mask[1]:
         guard_grad_weight(x.shape, w.shape, x.itemsize, stride, padding, dilation)
@@ -152,6 +156,11 @@ def _reshape(t, size, stride=None):
     return _run(aten.reshape.default, t, size)
 
 
+def _expand(t, size, implicit=False):
+    """A copy: torch adds to gradients in place, and the tensors above say that no two of their elements are one."""
+    return _run(aten.expand_copy.default, t, size)
+
+
 def _as_strided(t, size, stride, offset=None):
     if not t.raw.is_contiguous():
         raise NotImplementedError("strides of the tensor beneath are not known above; give the operator its own kernel")
@@ -159,7 +168,7 @@ def _as_strided(t, size, stride, offset=None):
 
 
 # Those that torch composes of others, or runs by kernels of its own, where no backend has one.
-_EXPLICIT = """detach flip expand permute transpose.int slice.Tensor select.int unfold alias narrow diagonal
+_EXPLICIT = """detach flip permute transpose.int slice.Tensor select.int unfold alias narrow diagonal
 squeeze.dim unsqueeze squeeze unbind.int split.Tensor constant_pad_nd clone sum.dim_IntList sum zeros_like ones_like
 new_zeros new_empty mul.Tensor bmm zero_ fill_.Scalar stack cat index_select index_add mse_loss""".split()
 
@@ -215,6 +224,7 @@ def install():
     implement("_reshape_alias", _reshape)
     implement("_unsafe_view", _reshape)
     implement("as_strided", _as_strided)
+    implement("expand", _expand)
     implement("convolution_overrideable", lambda *args: _run(aten.convolution.default, *args))
     implement("convolution_backward_overrideable", _convolution_backward_on)
     for name in _EXPLICIT:
