@@ -4,7 +4,6 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
-#include <stdlib.h>
 
 #include "cpu.h"
 #include "direct.h"
@@ -30,8 +29,8 @@ struct fourier ogp_fourier(const struct ogp_plan *plan, const struct tiling *t)
         f.points[a] = t->fft[a]->points;
     }
     f.history = ogp_round_up(taps - 1, lanes);
-    f.chunks = ogp_ceil_div(plan->lattice[2].out_extent + taps - 1, f.columns);
-    f.vectors_all = ogp_ceil_div(plan->lattice[2].out_extent + taps - 1, lanes);
+    f.chunks = ogp_ceil_div(ogp_fourier_extent(&plan->lattice[2]) + taps - 1, f.columns);
+    f.vectors_all = ogp_ceil_div(ogp_fourier_extent(&plan->lattice[2]) + taps - 1, lanes);
     f.bin = 2 * f.columns;
     f.plane = odd_lines(f.points[1] * f.bin, f.bytes);
     f.part = f.history + f.columns;
@@ -64,7 +63,7 @@ bool ogp_fourier_applies(const struct ogp_plan *plan)
         return false;
     for (int a = 0; a < 3; a++) {
         const struct lattice *const lat = &plan->lattice[a];
-        if (lat->s1 != 1 || lat->fold || lat->axis.k > OGP_POINTS_MOST / 2 || lat->lcm == INT64_MAX ||
+        if (lat->s1 != 1 || (lat->fold && (lat->padding == OGP_CIRCULAR || lat->lcm > 1)) || lat->axis.k > OGP_POINTS_MOST / 2 || lat->lcm == INT64_MAX ||
             (a == 2 && lat->classes > 1))
             return false;
     }
@@ -119,7 +118,14 @@ double ogp_fourier_spill(size_t bytes)
 
 static int64_t members(const struct lattice *lat)
 {
-    return ogp_ceil_div(lat->out_extent, ogp_min(lat->classes, lat->out_extent));
+    return lat->fold ? ogp_fourier_extent(lat) : ogp_ceil_div(lat->out_extent, ogp_min(lat->classes, lat->out_extent));
+}
+
+/* Whether blocks of `most` outputs, or a chunk of so many columns, hold what folds into them. */
+static bool holds_folds(const struct lattice *lat, int64_t most)
+{
+    const int64_t extent = ogp_fourier_extent(lat), reach = 2 * ogp_max(lat->axis.p, lat->axis.q) + 1;
+    return !lat->fold || extent / ogp_ceil_div(extent, most) >= reach;
 }
 
 /* Whether a row can serve an axis. A kernel of one tap needs no transform; others none that the axis cannot fill. */
@@ -144,14 +150,16 @@ bool ogp_fourier_choose(struct ogp_plan *plan, struct tiling t, int64_t limit,
         for (int h = 0; h < OGP_FFT_ROWS; h++) {
             if (!serves(k, d, &plan->lattice[0]) || !serves(k, h, &plan->lattice[1]))
                 continue;
-            if (getenv("FD") && (k->fft[d].points != atoi(getenv("FD")) || k->fft[h].points != atoi(getenv("FH"))))
-                continue;
             t.fft[0] = &k->fft[d];
             t.fft[1] = &k->fft[h];
             for (int a = 0; a < 2; a++)
                 t.out[a] = ogp_even_block(members(&plan->lattice[a]), t.fft[a]->points - plan->problem.axis[a].k + 1);
-            for (int vectors = getenv("FV") ? atoi(getenv("FV")) : 1; vectors <= 4 && vectors <= vectors_most; vectors++) {
+            if (!holds_folds(&plan->lattice[0], t.out[0]) || !holds_folds(&plan->lattice[1], t.out[1]))
+                continue;
+            for (int vectors = 1; vectors <= 4 && vectors <= vectors_most; vectors++) {
                 t.columns = vectors * k->lanes;
+                if (plan->lattice[2].fold && t.columns < taps + 2 * plan->problem.axis[2].p)
+                    continue;
                 if (t.columns + taps - 1 > 64 || (int64_t)bytes(plan, &t) > limit)
                     break;
                 const double price = cost(plan, &t);
@@ -170,24 +178,43 @@ bool ogp_fourier_choose(struct ogp_plan *plan, struct tiling t, int64_t limit,
 
 static int64_t tile_count(const struct ogp_plan *plan, const struct tiling *t, int a)
 {
-    return ogp_span_count(&plan->lattice[a], true, t->out[a]);
+    const struct lattice *const lat = &plan->lattice[a];
+    return lat->fold ? ogp_ceil_div(ogp_fourier_extent(lat), t->out[a]) : ogp_span_count(lat, true, t->out[a]);
+}
+
+static struct span tile_span(const struct ogp_plan *plan, int a, int64_t at, int64_t tiles)
+{
+    const struct lattice *const lat = &plan->lattice[a];
+    if (!lat->fold)
+        return ogp_span_at(lat, true, plan->tiling.out[a], at);
+    const int64_t extent = ogp_fourier_extent(lat), lo = at * extent / tiles, hi = (at + 1) * extent / tiles;
+    return (struct span){ogp_fourier_first(lat) + lo, 1, hi - lo};
+}
+
+/* Tiles of a row of tiles along the height, rounded up to whole units where two rows may not share one: planes fold before
+ * the height is transformed back, when both tiles are still mixed. */
+static int64_t row_of_tiles(const struct ogp_plan *plan, const struct tiling *t)
+{
+    const int64_t across = tile_count(plan, t, 1);
+    return plan->lattice[0].fold ? ogp_round_up(across, 2) : across;
 }
 
 int64_t ogp_fourier_units(const struct ogp_plan *plan, const struct tiling *t)
 {
-    return ogp_ceil_div(tile_count(plan, t, 0) * tile_count(plan, t, 1), 2);
+    return ogp_ceil_div(tile_count(plan, t, 0) * row_of_tiles(plan, t), 2);
 }
 
 struct unit ogp_fourier_unit(const struct ogp_plan *plan, int64_t u)
 {
     const int64_t down = tile_count(plan, &plan->tiling, 0), across = tile_count(plan, &plan->tiling, 1);
+    const int64_t row = row_of_tiles(plan, &plan->tiling);
     struct unit unit = {0};
     for (int tile = 0; tile < 2; tile++) {
-        const int64_t at = 2 * u + tile;
-        if (at >= down * across)
+        const int64_t d = (2 * u + tile) / row, h = (2 * u + tile) % row;
+        if (d >= down || h >= across)
             continue;
-        unit.span[tile][0] = ogp_span_at(&plan->lattice[0], true, plan->tiling.out[0], at / across);
-        unit.span[tile][1] = ogp_span_at(&plan->lattice[1], true, plan->tiling.out[1], at % across);
+        unit.span[tile][0] = tile_span(plan, 0, d, down);
+        unit.span[tile][1] = tile_span(plan, 1, h, across);
         if (unit.span[tile][0].count == 0 || unit.span[tile][1].count == 0)
             unit.span[tile][0].count = unit.span[tile][1].count = 0;
     }
@@ -358,6 +385,18 @@ void ogp_fourier_zeros(struct reader *r, uint64_t *bits)
             for (int64_t h = 0; h < f->points[1]; h++)
                 row[h] |= r->plan->kernels->zeros(r->row[tile][h], r->vectors * r->plan->kernels->lanes) << (64 - f->columns);
         }
+}
+
+uint64_t ogp_fourier_padding_zeros(const struct reader *r)
+{
+    const int64_t columns = r->fourier->columns, read = r->vectors * r->plan->kernels->lanes;
+    int64_t lo, hi;
+    inside_columns(&r->width, &lo, &hi);
+    uint64_t bits = 0;
+    for (int64_t c = 0; c < read; c++)
+        if (c < lo || c >= hi)
+            bits |= (uint64_t)1 << (64 - columns + c);
+    return bits;
 }
 
 void ogp_fourier_slab(const struct reader *r, char *slab, const char *spectra, int64_t h, const void *twiddle)

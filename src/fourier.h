@@ -25,8 +25,23 @@ struct fourier {
 
 struct fourier ogp_fourier(const struct ogp_plan *plan, const struct tiling *t);
 
-/* Whether a transform can serve this problem at all: every axis one piece of at most OGP_POINTS_MOST/2 taps, no folding,
- * and rounding errors that the caller allows to follow the norm of a window. */
+/* Outputs [first, first + extent) of an axis that tiles cover. Where a padding mode folds outputs these are the padded ones,
+ * and every tile holds those that fold into it. */
+static inline int64_t ogp_fourier_first(const struct lattice *lat)
+{
+    return lat->fold ? -lat->axis.p : 0;
+}
+static inline int64_t ogp_fourier_extent(const struct lattice *lat)
+{
+    return lat->out_extent + (lat->fold ? lat->axis.p + lat->axis.q : 0);
+}
+static inline bool ogp_fourier_folds(const struct ogp_plan *plan)
+{
+    return plan->lattice[0].fold || plan->lattice[1].fold || plan->lattice[2].fold;
+}
+
+/* Whether a transform can serve this problem at all: every axis one piece of at most OGP_POINTS_MOST/2 taps, no folding
+ * onto the other end, and rounding errors that the caller allows to follow the norm of a window. */
 bool ogp_fourier_applies(const struct ogp_plan *plan);
 
 /* Takes the tiling whose fft, out and columns are the cheapest, and sets plan->cost; false where nothing fits the limit
@@ -89,6 +104,9 @@ void ogp_fourier_foresee(const struct reader *r, int64_t d);
 
 /* Adds the zeros of the chunk to the highest `columns` bits of bits[(tile*points[0] + d)*points[1] + h]. */
 void ogp_fourier_zeros(struct reader *r, uint64_t *bits);
+
+/* The same bits of any row of a chunk where only padding is zero. */
+uint64_t ogp_fourier_padding_zeros(const struct reader *r);
 
 /* Transforms the depth of height bin h into the columns of a slab behind its history. */
 void ogp_fourier_slab(const struct reader *r, char *slab, const char *spectra, int64_t h, const void *twiddle);

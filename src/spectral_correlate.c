@@ -4,20 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "correlate.h"
-#include "mute.h"
+#include "spectral_output.h"
 #include "spectrum.h"
 #include "util.h"
-
-/* ---- shared memory of an execution ---- */
-
-struct shared {
-    struct twiddles twiddles;
-    atomic_int *unfit; /* the weights allow no transform */
-    char *spectra;     /* [output channel][height place][depth place][input channel][width tap] pairs */
-    int64_t bin, depth; /* elements of a height place and of a depth place of it */
-    int64_t channel;    /* of an output channel */
-};
 
 static struct shared carve_shared(struct arena *a, const struct ogp_plan *plan, const struct fourier *f)
 {
@@ -34,16 +23,10 @@ static struct shared carve_shared(struct arena *a, const struct ogp_plan *plan, 
 static void whole_kernel(const struct ogp_plan *plan, struct piece piece[3])
 {
     for (int a = 0; a < 3; a++) {
-        const struct part part = {.out0 = 0, .out_step = plan->lattice[a].classes, .count = 1};
+        const struct part part = {ogp_fourier_first(&plan->lattice[a]), plan->lattice[a].classes, 1};
         struct piece_cursor cursor = {0};
         ogp_next_piece(&plan->lattice[a], &part, INT64_MAX / 4, &cursor, &piece[a]);
     }
-}
-
-static void kernel_taps(const struct ogp_plan *plan, int64_t taps[3])
-{
-    for (int a = 0; a < 3; a++)
-        taps[a] = plan->problem.axis[a].k;
 }
 
 /* The weights of output channel `out` and input channel `in` of a group, in the roles of the pass. */
@@ -74,23 +57,10 @@ static void transform_weights(const struct job *job, int64_t at, int worker)
         atomic_store_explicit(s.unfit, 1, memory_order_relaxed);
 }
 
-/* ---- scratch of one worker ---- */
-
-struct scratch {
-    struct reader reader;
-    char *spectra;       /* of a chunk: input channels, later output channels */
-    char *history;       /* [input channel][height place][depth place] */
-    char *x, *y;         /* slabs: input channels, one output channel */
-    char *out, *unused;  /* rows that do not go to the output as they are; a row that goes nowhere */
-    uint64_t *bits;      /* zeros: [input channel][tile][depth][height] */
-    uint64_t *window;    /* [tile][depth][height] */
-    struct finding *found; /* [input channel] */
-};
-
-static struct scratch carve(struct arena *a, const struct ogp_plan *plan, const struct tiling *t, const struct fourier *f)
+static struct spectral_scratch carve(struct arena *a, const struct ogp_plan *plan, const struct tiling *t, const struct fourier *f)
 {
     const int64_t ins = t->in_channels, slots = ogp_max(ins, t->out_channels), bins = f->points[0] * f->points[1];
-    struct scratch s = {0};
+    struct spectral_scratch s = {0};
     s.spectra = arena_take(a, (size_t)(slots * f->points[0] * f->plane * f->bytes));
     s.history = arena_take(a, (size_t)(ins * bins * 2 * f->history * f->bytes));
     s.x = arena_take(a, (size_t)(ins * f->points[0] * f->slab * f->bytes));
@@ -107,38 +77,43 @@ static struct scratch carve(struct arena *a, const struct ogp_plan *plan, const 
 
 /* ---- one unit ---- */
 
-struct task {
-    const struct job *job;
-    const struct ogp_plan *plan;
-    const struct fourier *f;
-    const struct shared *shared;
-    struct scratch *s;
-    struct unit unit;
-    struct place place;
-    struct piece width;
-    char *direct; /* scratch of the direct plan */
-    int64_t chunk;
-    int64_t lo, hi; /* columns of the chunk that are outputs; the first column is output `first` */
-    int64_t first;
-    bool muted; /* s->window holds outputs that are exactly the bias */
-    int64_t remembered; /* chunks that s->bits may still hold zeros of */
-};
-
 static const struct finding nothing_found = {.quietest = INFINITY};
 
-/* Rows of a segment: a window of zeros holds all rows of one segment at least. */
-static int64_t segment_rows(const struct ogp_plan *plan)
+/* Most rows of zero padding that a window reads beyond one end of the height. */
+static int64_t padding_rows(const struct ogp_plan *plan)
 {
-    return ogp_min((plan->problem.axis[1].k + 1) / 2, 4);
+    const struct lattice *const lat = &plan->lattice[1];
+    const struct axis *const a = &lat->axis;
+    if (!lat->adjoint)
+        return lat->padding == OGP_ZEROS ? ogp_max(a->p, a->q) : 0;
+    return a->k - 1 - (lat->fold ? 0 : ogp_min(a->p, a->q));
 }
 
-static void aim_reader(const struct task *task, int64_t in)
+/* Rows of a segment: a window of zeros, what of it lies in the tensor, holds all rows of one segment at least. */
+static int64_t segment_rows(const struct ogp_plan *plan)
+{
+    const int64_t taps = plan->problem.axis[1].k;
+    return ogp_max(1, ogp_min(4, ogp_min((taps + 1) / 2, taps - padding_rows(plan))));
+}
+
+/* Whether a window can lie in the padding as a whole. One of grad input always holds an output. */
+static bool leaves_tensor(const struct ogp_plan *plan)
+{
+    bool leaves = false;
+    for (int a = 0; a < 3; a++) {
+        const struct axis *const axis = &plan->lattice[a].axis;
+        leaves |= ogp_max(axis->p, axis->q) > axis->l * (axis->k - 1);
+    }
+    return leaves && plan->pass == OGP_FORWARD && plan->problem.padding == OGP_ZEROS;
+}
+
+static void aim_reader(const struct spectral_task *task, int64_t in)
 {
     const struct ogp_plan *const plan = task->plan;
     const bool adjoint = plan->pass == OGP_GRAD_INPUT;
     const enum ogp_padding padding = adjoint ? OGP_ZEROS : plan->lattice[0].padding;
     struct reader *const r = &task->s->reader;
-    const int64_t all = plan->lattice[2].out_extent + task->width.taps - 1, at = task->chunk * task->f->columns;
+    const int64_t all = ogp_fourier_extent(&plan->lattice[2]) + task->width.taps - 1, at = task->chunk * task->f->columns;
     r->plan = plan;
     r->fourier = task->f;
     r->begins = task->chunk == 0;
@@ -163,101 +138,42 @@ static void aim_reader(const struct task *task, int64_t in)
         ogp_fourier_aim(r);
 }
 
-static uint64_t *bits_of(const struct task *task, int64_t in)
-{
-    return task->s->bits + in * 2 * task->f->points[0] * task->f->points[1];
-}
-
 /* Reads the chunk of all input channels; the finding of all. */
-static struct finding read_chunk(const struct task *task)
+static struct finding read_chunk(struct spectral_task *task)
 {
     const struct fourier *const f = task->f;
     const int64_t ins = ogp_channels_in(task->plan), bins = 2 * f->points[0] * f->points[1];
     struct finding all = nothing_found;
+    uint64_t padding = 0;
     for (int64_t in = 0; in < ins; in++) {
         struct finding *const found = &task->s->found[in];
-        uint64_t *const bits = bits_of(task, in);
+        uint64_t *const bits = ogp_spectral_bits(task, in);
         *found = nothing_found;
         aim_reader(task, in);
+        padding = ogp_fourier_padding_zeros(&task->s->reader);
         ogp_fourier_read(&task->s->reader, task->s->spectra + in * f->points[0] * f->plane * f->bytes,
                          task->shared->twiddles.axis[1], found, segment_rows(task->plan), NULL);
         for (int64_t k = 0; k < bins && task->remembered; k++)
             bits[k] = f->columns < 64 ? bits[k] >> f->columns : 0;
         if (found->zeros)
             ogp_fourier_zeros(&task->s->reader, bits);
+        else if (padding)
+            for (int64_t k = 0; k < bins; k++)
+                bits[k] |= padding;
         all.loudest = fmax(all.loudest, found->loudest);
         all.quietest = fmin(all.quietest, found->quietest);
         all.zeros |= found->zeros;
     }
+    task->remembered = all.zeros || padding ? ogp_ceil_div(64, f->columns) : ogp_max(task->remembered - 1, 0);
     return all;
 }
 
-/* Outputs of the chunk whose window is zero in every input channel. */
-static bool find_muted(struct task *task)
-{
-    const struct fourier *const f = task->f;
-    const int64_t nd = f->points[0], nh = f->points[1], ins = ogp_channels_in(task->plan);
-    uint64_t *const window = task->s->window;
-    uint64_t any = 0;
-    int64_t taps[3];
-    kernel_taps(task->plan, taps);
-    memset(window, 0xff, (size_t)(2 * nd * nh) * sizeof *window);
-    for (int64_t in = 0; in < ins; in++)
-        ogp_mute_runs(window, bits_of(task, in), 2 * nd * nh, taps[2]);
-    for (int tile = 0; tile < 2; tile++) {
-        const int64_t out_d = task->unit.span[tile][0].count, out_h = task->unit.span[tile][1].count;
-        uint64_t *const rows = window + tile * nd * nh;
-        for (int64_t d = 0; d < (out_d ? out_d + taps[0] - 1 : 0); d++)
-            ogp_mute_rows(rows + d * nh, 1, out_h, taps[1]);
-        for (int64_t h = 0; h < out_h; h++) {
-            ogp_mute_rows(rows + h, nh, out_d, taps[0]);
-            for (int64_t d = 0; d < out_d; d++)
-                any |= rows[d * nh + h];
-        }
-    }
-    return any != 0;
-}
-
-/* The output at the first coordinates of a tile, plane d, and the chunk's first column. */
-static char *plane_of(const struct task *task, int tile, int64_t channel, int64_t d, struct volume *out)
-{
-    const struct ogp_plan *const plan = task->plan;
-    const struct span *const span = task->unit.span[tile];
-    *out = plan->pass == OGP_GRAD_INPUT ? task->job->x : task->job->y;
-    return out->data + (task->place.n * out->n + channel * out->c + (span[0].start + (d ? span[0].step * d : 0)) * out->axis[0] +
-                        span[1].start * out->axis[1] + task->first * out->axis[2]) *
-                           task->f->bytes;
-}
-
-/* Whether rows of the chunk go to the output as they are. */
-static bool is_straight(const struct task *task, const struct volume *out)
-{
-    return out->axis[2] == 1 && task->lo == 0 && !task->job->accumulate &&
-           task->hi == task->s->reader.vectors * task->plan->kernels->lanes;
-}
-
-/* Asks for plane d of the output before it is written. */
-static void foresee_output(const struct task *task, int64_t out_channel, int64_t d)
-{
-    const int64_t channel = task->place.group * ogp_channels_out(task->plan) + task->place.channel + out_channel;
-    struct volume out;
-    for (int tile = 0; tile < 2; tile++) {
-        const struct span *const span = task->unit.span[tile];
-        char *const row = plane_of(task, tile, channel, d, &out);
-        const int64_t step = span[1].count > 1 ? span[1].step * out.axis[1] : 0;
-        if (d < span[0].count && is_straight(task, &out))
-            for (int64_t h = 0; h < span[1].count; h++)
-                for (int64_t at = 0; at < task->hi * task->f->bytes; at += OGP_ALIGN)
-                    __builtin_prefetch(row + h * step * task->f->bytes + at, 1, 2);
-    }
-}
-
 /* Every height bin: depth transforms, products, depth transforms back in place of the input's spectra. */
-static void multiply(const struct task *task)
+static void multiply(const struct spectral_task *task)
 {
     const struct ogp_plan *const plan = task->plan;
     const struct fourier *const f = task->f;
-    struct scratch *const s = task->s;
+    struct spectral_scratch *const s = task->s;
     const int64_t ins = ogp_channels_in(plan), taps = plan->problem.axis[2].k, x_size = f->points[0] * f->slab;
     const int64_t out_d = ogp_max(task->unit.span[0][0].count, task->unit.span[1][0].count);
     const int64_t spectra = f->points[0] * f->plane, history = 2 * f->points[0] * f->history;
@@ -278,7 +194,7 @@ static void multiply(const struct task *task)
         ogp_fourier_foresee(&s->reader, h);
         for (int64_t out = 0; out < task->place.channels; out++) {
             const int64_t channel = task->place.group * ogp_channels_out(plan) + task->place.channel + out;
-            foresee_output(task, out, h);
+            ogp_spectral_foresee(task, out, h);
             m.w = task->shared->spectra + (channel * task->shared->channel + h * task->shared->bin) * f->bytes;
             plan->kernels->spectral(&m);
             for (int64_t d = 0; d < out_d; d++) {
@@ -287,107 +203,64 @@ static void multiply(const struct task *task)
                 s->reader.row[1][d] = bin + f->columns * f->bytes;
             }
             f->fft[0]->inverse(&back);
+            ogp_spectral_fold_depth(task, out, h);
         }
     }
 }
 
-/* ---- writing ---- */
-
-static void mute_row(const struct task *task, char *row, uint64_t window, double value)
+static struct span clip(struct span span, int64_t extent)
 {
-    for (int64_t i = 0; i < task->f->columns; i++)
-        if (window >> (64 - task->f->columns + i) & 1) {
-            if (task->f->bytes == 4)
-                ((float *)(void *)row)[i] = (float)value;
-            else
-                ((double *)(void *)row)[i] = value;
-        }
-}
-
-/* One plane of one output channel of both tiles: back to rows, straight into the output where a row of the chunk lies there
- * as it does here. */
-static void write_plane(const struct task *task, int64_t out_channel, int64_t d, double bias)
-{
-    const struct ogp_plan *const plan = task->plan;
-    const struct fourier *const f = task->f;
-    struct scratch *const s = task->s;
-    const int64_t channel = task->place.group * ogp_channels_out(plan) + task->place.channel + out_channel;
-    struct volume out;
-    char *to[2];
-    int64_t count[2], step_h[2];
-    for (int tile = 0; tile < 2; tile++) {
-        const struct span *const span = task->unit.span[tile];
-        count[tile] = d < span[0].count ? span[1].count : 0;
-        to[tile] = plane_of(task, tile, channel, d, &out);
-        step_h[tile] = span[1].count > 1 ? span[1].step * out.axis[1] : 0;
-    }
-    const bool straight = is_straight(task, &out);
-    for (int tile = 0; tile < 2; tile++)
-        for (int64_t h = 0; h < ogp_max(count[0], count[1]); h++)
-            s->reader.row[tile][h] = h >= count[tile] ? s->unused
-                                     : straight       ? to[tile] + h * step_h[tile] * f->bytes
-                                                      : s->out + (tile * f->points[1] + h) * f->columns * f->bytes;
-    const struct ogp_fft back = {.re = s->reader.row[0], .im = s->reader.row[1], .twiddle = task->shared->twiddles.axis[1],
-                                 .bins = s->spectra + (out_channel * f->points[0] + d) * f->plane * f->bytes,
-                                 .step = f->bin, .imaginary = f->columns, .vectors = s->reader.vectors,
-                                 .count = ogp_max(count[0], count[1]), .bias = straight ? bias : 0};
-    f->fft[1]->inverse(&back);
-    for (int tile = 0; tile < 2; tile++)
-        for (int64_t h = 0; h < count[tile]; h++) {
-            char *const row = (char *)(uintptr_t)s->reader.row[tile][h];
-            const uint64_t window = task->muted ? s->window[(tile * f->points[0] + d) * f->points[1] + h] : 0;
-            if (window)
-                mute_row(task, row, window, straight ? bias : 0);
-            if (!straight)
-                plan->kernels->scatter(to[tile] + (h * step_h[tile] + task->lo * out.axis[2]) * f->bytes,
-                                       task->hi - task->lo > 1 ? out.axis[2] : 1, row + task->lo * f->bytes,
-                                       task->hi - task->lo, bias, task->job->accumulate);
-        }
-}
-
-static void write_chunk(const struct task *task)
-{
-    const struct ogp_plan *const plan = task->plan;
-    const int64_t planes = ogp_max(task->unit.span[0][0].count, task->unit.span[1][0].count);
-    for (int64_t out = 0; out < task->place.channels; out++) {
-        const int64_t channel = task->place.group * ogp_channels_out(plan) + task->place.channel + out;
-        const struct line *const b = &task->job->b;
-        const double bias = b->data ? ogp_load(plan->problem.dtype, b->data, channel * b->step) : 0;
-        for (int64_t d = 0; d < planes; d++)
-            write_plane(task, out, d, bias);
-    }
+    const int64_t end = ogp_min(span.start + span.step * span.count, extent);
+    return span.step > 1 || span.start >= 0 ? (struct span){span.start, span.step, ogp_min(span.count, ogp_max(0, end - span.start))}
+                                            : (struct span){0, 1, ogp_max(0, end)};
 }
 
 /* Outputs [first + lo, first + hi) of the width of both tiles, without transforms. */
-static void go_direct(const struct task *task)
+static void go_direct(const struct spectral_task *task)
 {
     const struct ogp_plan direct = ogp_fourier_direct(task->plan);
     for (int tile = 0; tile < 2; tile++) {
-        const struct span span[3] = {task->unit.span[tile][0], task->unit.span[tile][1],
-                                     {task->first + task->lo, 1, task->hi - task->lo}};
-        if (span[0].count > 0)
+        struct span span[3] = {task->unit.span[tile][0], task->unit.span[tile][1],
+                               {task->first + task->lo, 1, task->hi - task->lo}};
+        for (int a = 0; a < 3; a++)
+            if (direct.lattice[a].fold)
+                span[a] = clip(span[a], direct.lattice[a].out_extent);
+        if (span[0].count > 0 && span[1].count > 0)
             ogp_correlate_spans(task->job, &direct, task->direct, task->place, span);
     }
 }
 
-static void run_chunks(struct task *task)
+/* The whole width. */
+static void go_all_direct(struct spectral_task *task)
+{
+    task->first = task->lo = 0;
+    task->hi = task->plan->lattice[2].out_extent;
+    go_direct(task);
+}
+
+/* Where outputs fold, a chunk also adds to outputs of another: then one that does not fit takes all of them with it. */
+static void run_chunks(struct spectral_task *task)
 {
     const struct fourier *const f = task->f;
-    const int64_t width = task->plan->lattice[2].out_extent, taps = task->width.taps;
+    const struct lattice *const width = &task->plan->lattice[2];
+    const int64_t from = ogp_fourier_first(width), extent = ogp_fourier_extent(width);
+    const bool folds = ogp_fourier_folds(task->plan);
     struct finding before = nothing_found;
     for (task->chunk = 0; task->chunk < f->chunks; task->chunk++) {
-        task->first = task->chunk * f->columns - (taps - 1);
-        task->lo = ogp_max(0, -task->first);
-        task->hi = ogp_min(f->columns, width - task->first);
+        task->first = from + task->chunk * f->columns - (task->width.taps - 1);
+        task->lo = ogp_max(0, from - task->first);
+        task->hi = ogp_min(f->columns, from + extent - task->first);
         const struct finding now = read_chunk(task);
-        multiply(task);
-        task->remembered = now.zeros ? ogp_ceil_div(64, f->columns) : ogp_max(task->remembered - 1, 0);
-        task->muted = (now.zeros || before.zeros) && find_muted(task);
-        if (task->hi > task->lo) {
-            const bool fits = ogp_fourier_fits(task->plan, &now, &before);
-            (fits ? write_chunk : go_direct)(task);
-            ogp_job_tally(task->job, !fits);
+        const bool fits = ogp_fourier_fits(task->plan, &now, &before);
+        ogp_job_tally(task->job, !fits);
+        if (!fits && folds) {
+            go_all_direct(task);
+            return;
         }
+        multiply(task);
+        task->muted = (now.zeros || before.zeros || leaves_tensor(task->plan)) && ogp_spectral_find_muted(task);
+        if (task->hi > task->lo)
+            (fits ? ogp_spectral_write : go_direct)(task);
         before = now;
     }
 }
@@ -399,11 +272,11 @@ static void run_unit(const struct job *job, int64_t at, int worker)
     const struct fourier f = ogp_fourier(plan, t);
     struct arena shared_arena = {.base = job->shared}, arena = {.base = ogp_job_scratch(job, worker)};
     const struct shared shared = carve_shared(&shared_arena, plan, &f);
-    struct scratch scratch = carve(&arena, plan, t, &f);
+    struct spectral_scratch scratch = carve(&arena, plan, t, &f);
     char *const direct = ogp_job_scratch(job, worker) + plan->worker_bytes - plan->direct_bytes;
     struct piece piece[3];
     whole_kernel(plan, piece);
-    struct task task = {.job = job, .plan = plan, .f = &f, .shared = &shared, .s = &scratch, .width = piece[2],
+    struct spectral_task task = {.job = job, .plan = plan, .f = &f, .shared = &shared, .s = &scratch, .width = piece[2],
                         .direct = direct};
     const int64_t units = ogp_fourier_units(plan, t), outs = ogp_channels_out(plan);
     const int64_t blocks = ogp_ceil_div(outs, t->out_channels);
@@ -413,9 +286,9 @@ static void run_unit(const struct job *job, int64_t at, int worker)
     task.place.channels = ogp_min(t->out_channels, outs - task.place.channel);
     task.place.group = at / blocks % plan->problem.g;
     task.place.n = at / blocks / plan->problem.g;
-    if (atomic_load_explicit(shared.unfit, memory_order_relaxed)) {
-        task.hi = plan->lattice[2].out_extent;
-        go_direct(&task);
+    /* what a unit has added to an output cannot be taken back, should a later chunk turn out not to fit */
+    if (atomic_load_explicit(shared.unfit, memory_order_relaxed) || (job->accumulate && ogp_fourier_folds(plan))) {
+        go_all_direct(&task);
         return;
     }
     memset(scratch.bits, 0, (size_t)(2 * t->in_channels * f.points[0] * f.points[1]) * sizeof *scratch.bits);
@@ -442,8 +315,7 @@ static size_t bytes_of(const struct ogp_plan *plan, const struct tiling *t)
     const struct fourier f = ogp_fourier(plan, t);
     struct arena arena = {0};
     carve(&arena, plan, t, &f);
-    int64_t taps[3];
-    kernel_taps(plan, taps);
+    const int64_t taps[3] = {plan->problem.axis[0].k, plan->problem.axis[1].k, plan->problem.axis[2].k};
     const size_t spectrum = (size_t)ogp_spectrum_scratch(&f, taps) * sizeof(double);
     return arena.bytes > spectrum ? arena.bytes : spectrum;
 }

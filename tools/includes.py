@@ -22,6 +22,8 @@ LAYERS = [
     ["fourier.h", "mute.h"],
     ["spectrum.h"],
     ["correlate.h", "reduce.h", "bias.h", "reference.h"],
+    ["spectral_task.h"],
+    ["spectral_output.h"],
     ["spectral_correlate.h", "spectral_reduce.h"],
     ["tile.h"],
     ["plan.c"],

@@ -101,7 +101,7 @@ static void expect_muted(const char *text, const struct tensor *got, const struc
                         options->isa, (int)options->precision, i, tensor_get(got, i), bias->value[i]))
                 break;
         }
-    EXPECT(muted > want->count / 20, "\"%s\": %" PRId64 " muted outputs: the test is empty", text, muted);
+    EXPECT(muted > want->count / 100, "\"%s\": %" PRId64 " muted outputs: the test is empty", text, muted);
 }
 
 static void test_mute(const char *text, enum ogp_pass pass)
@@ -174,6 +174,8 @@ static const char *const problems[] = {
     "g2 ci2 co4 i30x28x37 k7 p3",
     "f64 i30x29x40 k7 p3",
     "ci2 co2 i24x40x50 k1x9x7 p0x4x3",
+    "g2 ci2 co2 i36x29x40 k7 p3 reflect",
+    "i36x33x45 k7 p3 replicate",
 };
 
 int main(void)
