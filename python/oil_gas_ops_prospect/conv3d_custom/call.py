@@ -34,7 +34,7 @@ def run(operation, rule, native, x, w, b, arguments, precision):
     """y. rule(x, w) names the backend, native(x, w, b) is torch's own operator."""
     x, w, b = _ready(operation.name, x, w, b)
     backend = rule(x, w)
-    if backend == "native" or is_observed(x, w, b):
+    if backend == "native" or _is_observed(x, w, b):
         return _native_if_safe(operation, backend, native, x, w, b, arguments)
     return run_on(operation, backend, x, w, b, arguments, precision)
 
@@ -46,10 +46,6 @@ def run_on(operation, backend, x, w, b, arguments, precision):
     shapes = x.shape, w.shape, None if b is None else b.shape
     problem = _problem(operation, arguments, precision, shapes, (is_channels_last(x), is_channels_last(w)))
     return operation.recorded(_passes(backend, problem, x), problem, x, w, b)
-
-
-def function_rule(x, w):
-    return device.function_backend(x.device.type, x.dtype)
 
 
 def _ready(name, x, w, b):
@@ -86,7 +82,7 @@ def _misfit(function, x, w, b):
     )
 
 
-def is_observed(x, w, b):
+def _is_observed(x, w, b):
     """Whether torch follows the operators of this call by other means than the autograd graph, so that a pass it cannot
     see would be wrong: functorch transforms, dual tensors, tracing, dispatch modes, tensors without memory of their
     own."""

@@ -6,10 +6,15 @@ import torch.nn.functional as F
 from torch._compile import _disable_dynamo
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
+from . import device
 from .autograd import convolve
-from .call import Operation, function_rule, run, run_on
+from .call import Operation, run, run_on
 from .problem import problem_of
 from .transposed import TRANSPOSED
+
+
+def _rule(x, w):
+    return device.function_backend(x.device.type, x.dtype)
 
 
 def _plain(passes, problem, x, w, b):
@@ -62,7 +67,7 @@ def _convolve(input, weight, bias, arguments, precision):
     def native(x, w, b):
         return F.conv3d(x, w, b, *arguments)
 
-    return run(CONVOLUTION, function_rule, native, input, weight, bias, (*arguments, "zeros"), precision)
+    return run(CONVOLUTION, _rule, native, input, weight, bias, (*arguments, "zeros"), precision)
 
 
 _convolve_outside_graph = _disable_dynamo(_convolve)
@@ -109,7 +114,7 @@ def _transpose(input, weight, bias, arguments, precision):
     def native(x, w, b):
         return F.conv_transpose3d(x, w, b, *arguments)
 
-    return run(TRANSPOSED, function_rule, native, input, weight, bias, arguments, precision)
+    return run(TRANSPOSED, _rule, native, input, weight, bias, arguments, precision)
 
 
 _transpose_outside_graph = _disable_dynamo(_transpose)
