@@ -9,6 +9,8 @@ static void describe_tile(struct text *t, const struct ogp_plan *plan)
     ogp_text_add(t, " tile %" PRId64 "x%" PRId64 "x%" PRId64 " channels %" PRId64 "x%" PRId64 " axes %c%c%c", s->out[0],
                  s->out[1], s->out[2], s->out_channels, s->in_channels, "dhw"[plan->order[0]], "dhw"[plan->order[1]],
                  "dhw"[plan->order[2]]);
+    if (s->fft[0])
+        ogp_text_add(t, " points %dx%d columns %" PRId64, s->fft[0]->points, s->fft[1]->points, s->columns);
     if (plan->pass == OGP_GRAD_WEIGHT)
         ogp_text_add(t, " splits %" PRId64, s->splits);
 }
@@ -23,4 +25,6 @@ void ogp_describe(struct text *t, const struct ogp_plan *plan)
     ogp_text_add(t, " tasks %" PRId64 " shared %zu worker %zu bytes", plan->tasks, plan->shared_bytes,
                  plan->worker_bytes);
     ogp_text_add(t, " | %.3g multiply-adds, modelled at %.3g cycles", plan->multiplies, plan->cost);
+    if (plan->direct)
+        ogp_text_add(t, ", direct at %.3g", plan->direct_cost);
 }

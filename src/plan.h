@@ -49,6 +49,7 @@ struct ogp_plan {
     struct tiling tiling;
     const struct config *direct;  /* Fourier tiles: how tiles are computed that a transform would not do justice to */
     struct tiling direct_tiling;
+    double direct_cost;           /* modelled cycles if all tiles went that way */
     size_t direct_bytes;          /* of a worker's, the last ones */
     bool forced;                  /* the configuration was asked for by name */
     int64_t tasks;

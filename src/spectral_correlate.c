@@ -340,7 +340,7 @@ static double cost_of(const struct ogp_plan *plan, const struct tiling *t)
                                  ogp_fourier_memory_cycles(plan, &f, 4 * (double)(t->out[0] * t->out[1])));
     const double spectra = (double)(plan->problem.g * ogp_channels_in(plan) * ogp_channels_out(plan)) * nh * taps *
                            (double)axis[0].k * (nd + (double)axis[1].k) * 3;
-    return task_count(plan, t) * (double)(f.vectors_all) * (read + middle + products + write) *
+    return task_count(plan, t) * (double)f.vectors_all * (read + middle + products + write) *
                ogp_fourier_spill(bytes_of(plan, t)) +
            spectra;
 }

@@ -38,7 +38,7 @@ static bool prepare_direct(struct ogp_plan *plan, int64_t limit)
     plan->direct = best.config;
     plan->direct_tiling = best.tiling;
     plan->direct_bytes = best.worker_bytes;
-    plan->cost = best.cost;
+    plan->cost = plan->direct_cost = best.cost;
     return best.config != NULL;
 }
 

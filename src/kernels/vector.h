@@ -66,31 +66,37 @@ INLINE V v_first(V v, int64_t n)
     return (V)((V_int)v & (lane < count));
 }
 
-/* Lane i of the result is lane from[i] of v. */
-INLINE V v_shuffle(V v, V_int from)
-{
-#ifdef __clang__
-    V out;
-    for (int i = 0; i < LANES; i++)
-        out[i] = v[from[i]];
-    return out;
-#else
-    return __builtin_shuffle(v, from);
-#endif
-}
-
-/* Lane i of the result is lane from[i] of a followed by b. */
+/* Lane i of the result is lane from[i] of a followed by b. Where there is no instruction for it, a loop: the code for a
+ * vector that the target lacks would be a thousand moves. */
+#if defined(__clang__) || (VBYTES == 64 && defined(__x86_64__) && !defined(__AVX512F__))
 INLINE V v_shuffle_two(V a, V b, V_int from)
 {
-#ifdef __clang__
-    V out;
-    for (int i = 0; i < LANES; i++)
-        out[i] = from[i] < LANES ? a[from[i]] : b[from[i] - LANES];
-    return out;
-#else
-    return __builtin_shuffle(a, b, from);
-#endif
+    T in[2 * LANES], out[LANES];
+    TINT at[LANES];
+    V v;
+    __builtin_memcpy(in, &a, sizeof a);
+    __builtin_memcpy(in + LANES, &b, sizeof b);
+    __builtin_memcpy(at, &from, sizeof at);
+    _Pragma("GCC unroll 1") for (int i = 0; i < LANES; i++) out[i] = in[at[i]];
+    __builtin_memcpy(&v, out, sizeof v);
+    return v;
 }
+
+INLINE V v_shuffle(V v, V_int from)
+{
+    return v_shuffle_two(v, v, from);
+}
+#else
+INLINE V v_shuffle_two(V a, V b, V_int from)
+{
+    return __builtin_shuffle(a, b, from);
+}
+
+INLINE V v_shuffle(V v, V_int from)
+{
+    return __builtin_shuffle(v, from);
+}
+#endif
 
 /* Keeps v in a register: a load folded into each of several products would cost a load slot in each. */
 INLINE V v_keep(V v)

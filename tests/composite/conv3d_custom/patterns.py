@@ -2,7 +2,8 @@
 """The eleven call patterns of the benchmark: the 3-D convolutions of a seismic network in training.
 
 Stem, pointwise, depthwise, strided, dilated, grouped, dense, padded by another mode, head. train04 and train05 are the
-depthwise ones whose native backward crashes on NPUs and crawls on CPUs."""
+depthwise ones whose native backward crawls on CPUs; on NPUs that of train05 is refused, and that of train04 where the
+width is 296."""
 
 from dataclasses import dataclass, replace
 
