@@ -128,6 +128,9 @@ def _wrapped(raw, known):
 
 def _run(op, *args, **kwargs):
     """The operator on the CPU tensors beneath. What it changed in place comes back as the tensor it was."""
+    if op is aten.add.out and torch._debug_has_internal_overlap(kwargs["out"].raw) == 1:
+        # An expanded gradient, to which torch adds in place because the tensor above says that it is dense.
+        kwargs["out"].raw = kwargs["out"].raw.clone(memory_format=torch.contiguous_format)
     here, keywords = pytree.tree_map(_on_cpu, (args, kwargs))
     if "device" in keywords:
         keywords["device"] = torch.device("cpu")
@@ -156,11 +159,6 @@ def _reshape(t, size, stride=None):
     return _run(aten.reshape.default, t, size)
 
 
-def _expand(t, size, implicit=False):
-    """A copy: torch adds to gradients in place, and the tensors above say that no two of their elements are one."""
-    return _run(aten.expand_copy.default, t, size)
-
-
 def _as_strided(t, size, stride, offset=None):
     if not t.raw.is_contiguous():
         raise NotImplementedError("strides of the tensor beneath are not known above; give the operator its own kernel")
@@ -168,7 +166,7 @@ def _as_strided(t, size, stride, offset=None):
 
 
 # Those that torch composes of others, or runs by kernels of its own, where no backend has one.
-_EXPLICIT = """detach flip permute transpose.int slice.Tensor select.int unfold alias narrow diagonal
+_EXPLICIT = """detach flip expand permute transpose.int slice.Tensor select.int unfold alias narrow diagonal
 squeeze.dim unsqueeze squeeze unbind.int split.Tensor constant_pad_nd clone sum.dim_IntList sum zeros_like ones_like
 new_zeros new_empty mul.Tensor bmm zero_ fill_.Scalar stack cat index_select index_add mse_loss""".split()
 
@@ -224,7 +222,6 @@ def install():
     implement("_reshape_alias", _reshape)
     implement("_unsafe_view", _reshape)
     implement("as_strided", _as_strided)
-    implement("expand", _expand)
     implement("convolution_overrideable", lambda *args: _run(aten.convolution.default, *args))
     implement("convolution_backward_overrideable", _convolution_backward_on)
     for name in _EXPLICIT:
