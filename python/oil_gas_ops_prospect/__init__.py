@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators for training on large seismic volumes. `oil_gas_ops_prospect.conv3d_custom` holds Conv3d."""
+"""Operators for training on large seismic volumes: Conv3d and ConvTranspose3d in `oil_gas_ops_prospect.conv3d_custom`."""

@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from oil_gas_ops_prospect.conv3d_custom import Conv3d, conv3d_backend, npu_available
-from oil_gas_ops_prospect.conv3d_custom.functional import conv3d
+from oil_gas_ops_prospect.conv3d_custom import Conv3d, ConvTranspose3d, conv3d_backend, npu_available
+from oil_gas_ops_prospect.conv3d_custom.functional import conv3d, conv_transpose3d
 
 assert not npu_available()
 fake_npu.install()
@@ -233,12 +233,86 @@ def test_budgets_of_the_environment_cut(monkeypatch):
     assert max(shape[1] for shape in shapes) == 7, "seven channels are never cut"
 
 
-# ---- where torch looks on ----
-
-
 class Seen(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         return func(*args, **(kwargs or {}))
+
+
+# ---- the transposed convolution ----
+
+TRANSPOSED = {
+    "the weight of train05": ((1, 7, 9, 10, 168), (7, 1, 9, 9, 9), dict(padding=4, groups=7)),
+    "doubled": ((1, 2, 3, 5, 400), (2, 3, 7, 7, 7), dict(stride=2, padding=3, output_padding=1, groups=2)),
+    "dilated, an output padding beyond the stride": (
+        (1, 2, 3, 14, 400), (2, 1, 3, 7, 7), dict(dilation=2, padding=(0, 5, 5), output_padding=1, groups=2)
+    ),
+    "a last axis beyond all": ((1, 2, 2, 3, 2500), (2, 1, 3, 3, 3), dict(stride=2, groups=2)),
+    "a stride beyond the operators": ((1, 2, 2, 3, 70), (2, 1, 1, 3, 70), dict(stride=(1, 1, 64), groups=2)),
+}  # fmt: skip
+
+
+def transposed_operands(name):
+    x, w, settings = TRANSPOSED[name]
+    return leaves(x, w, (w[1] * settings["groups"],)), settings
+
+
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_transposed_where_native_is_refused(name):
+    (x, w, b), settings = transposed_operands(name)
+    y = F.conv_transpose3d(x, w, b, **settings)
+    gy = torch.randn_like(y).requires_grad_()
+    want = derivatives(lambda *t: F.conv_transpose3d(*t, **settings), (x, w, b), gy)
+    with pytest.raises(fake_npu.Refused):
+        on_device = [there(t, torch.float32) for t in (x, w, b)]
+        F.conv_transpose3d(*on_device, **settings).sum().backward()
+    for dtype, tolerance in ((torch.float64, 1e-11), (torch.float32, 1e-4)):
+        on_device = [there(t, dtype) for t in (x, w, b)]
+        assert_same(
+            derivatives(lambda *t: conv_transpose3d(*t, **settings), on_device, there(gy, dtype)), want, tolerance
+        )
+
+
+@pytest.mark.parametrize("name", [name for name in TRANSPOSED if "stride" not in TRANSPOSED[name][2]])
+def test_transposed_transforms(name):
+    """With no convolution, whose derivative might be refused. Strides: test_transposed, since torch differentiates
+    copies into views by strides, which the tensors here do not have."""
+    tensors, settings = transposed_operands(name)
+    tensors = [t.detach() for t in tensors]
+
+    def gradients(function, *tensors):
+        return torch.func.grad(lambda *t: function(*t, **settings).square().sum(), argnums=(0, 1, 2))(*tensors)
+
+    want = gradients(F.conv_transpose3d, *tensors)
+    fake_npu.LOG.clear()
+    got = gradients(conv_transpose3d, *(t.to("npu") for t in tensors))
+    assert not [operator for operator in fake_npu.operators() if "conv" in operator]
+    assert_same(got, want, 1e-11)
+
+
+@pytest.mark.parametrize("width, refused", [(60, False), (168, True)])
+def test_transposed_native_only_where_it_is_safe(width, refused):
+    conv, x = ConvTranspose3d(7, 7, 9, padding=4, groups=7).to("npu"), torch.randn(1, 7, 9, 10, width).to("npu")
+    x.requires_grad_()
+    with conv3d_backend("native"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ys = conv(x), conv_transpose3d(x, conv.weight, conv.bias, padding=4, groups=7)
+    assert [y.grad_fn.name() == "ConvolutionBackward0" for y in ys] == [not refused] * 2
+    assert len(caught) == 2 * refused and all("conv_transpose3d: the native" in str(w.message) for w in caught)
+    sum(y.sum() for y in ys).backward()
+    assert conv.weight.grad is not None
+
+
+def test_transposed_small_things():
+    conv = ConvTranspose3d(7, 7, 9, padding=4, groups=7).to("npu")
+    x = torch.randn(7, 9, 10, 168).to("npu")
+    assert torch.equal(here(conv(x)), here(conv(x[None])[0]))
+    empty = torch.zeros(0, 7, 9, 10, 168).to("npu").requires_grad_()
+    with Seen():
+        conv(empty).sum().backward()
+    assert empty.grad.shape == empty.shape and not here(conv.weight.grad).any()
+
+
+# ---- where torch looks on ----
 
 
 K7 = (2, 2, 7, 8, 296), (2, 1, 7, 7, 7), (2,)

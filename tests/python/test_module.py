@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conv3d wherever a torch.nn.Conv3d is expected."""
+"""Conv3d and ConvTranspose3d wherever those of torch.nn are expected."""
 
 import copy
 import io
@@ -10,28 +10,32 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations
 
-from oil_gas_ops_prospect.conv3d_custom import Conv3d, LazyConv3d
+from oil_gas_ops_prospect.conv3d_custom import Conv3d, ConvTranspose3d, LazyConv3d, LazyConvTranspose3d
 
-ARGUMENTS = [
-    dict(in_channels=4, out_channels=6, kernel_size=3),
-    dict(in_channels=4, out_channels=6, kernel_size=(1, 3, 5), stride=(2, 1, 1), padding=(0, 1, 2), groups=2, bias=False),
-    dict(in_channels=4, out_channels=4, kernel_size=2, padding="same", dilation=2, groups=4),
-    dict(in_channels=4, out_channels=4, kernel_size=3, padding=1, padding_mode="reflect", dtype=torch.float64),
+NATIVE = {Conv3d: nn.Conv3d, ConvTranspose3d: nn.ConvTranspose3d}
+LAYERS = [
+    (Conv3d, dict(kernel_size=3)),
+    (Conv3d, dict(kernel_size=(1, 3, 5), stride=(2, 1, 1), padding=(0, 1, 2), groups=2, bias=False)),
+    (Conv3d, dict(out_channels=4, kernel_size=2, padding="same", dilation=2, groups=4)),
+    (Conv3d, dict(out_channels=4, kernel_size=3, padding=1, padding_mode="reflect", dtype=torch.float64)),
+    (ConvTranspose3d, dict(kernel_size=3)),
+    (ConvTranspose3d, dict(kernel_size=(1, 3, 5), stride=(2, 1, 1), padding=(0, 1, 2), groups=2, bias=False)),
+    (ConvTranspose3d, dict(kernel_size=3, stride=2, output_padding=(1, 0, 1), dilation=2, dtype=torch.float64)),
 ]
 
 
-def both(arguments):
+def both(ours, arguments):
     made = []
-    for cls in (Conv3d, nn.Conv3d):
+    for cls in (ours, NATIVE[ours]):
         torch.manual_seed(3)
-        made.append(cls(**arguments))
+        made.append(cls(**dict(in_channels=4, out_channels=6) | arguments))
     return made
 
 
-@pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)
-def test_is_a_native_one(arguments):
-    ours, native = both(arguments)
-    assert isinstance(ours, nn.Conv3d) and repr(ours) == repr(native)
+@pytest.mark.parametrize("cls, arguments", LAYERS, ids=str)
+def test_is_a_native_one(cls, arguments):
+    ours, native = both(cls, arguments)
+    assert isinstance(ours, NATIVE[cls]) and repr(ours) == repr(native)
     for p, q in zip(ours.parameters(), native.parameters(), strict=True):
         assert torch.equal(p, q)
     mine = dict(vars(ours))
@@ -40,9 +44,9 @@ def test_is_a_native_one(arguments):
             assert mine[name] == value and type(mine[name]) is type(value), name
 
 
-@pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)
-def test_state_goes_both_ways(arguments, backend):
-    ours, native = both(arguments)
+@pytest.mark.parametrize("cls, arguments", LAYERS, ids=str)
+def test_state_goes_both_ways(cls, arguments, backend):
+    ours, native = both(cls, arguments)
     with torch.no_grad():
         native.weight.add_(1)
     ours.load_state_dict(native.state_dict(), strict=True)
@@ -67,11 +71,12 @@ def by_save(module):
 
 
 @pytest.mark.parametrize("copied", [by_pickle, by_save, copy.deepcopy, copy.copy])
-def test_copies(copied):
-    conv = Conv3d(4, 4, 3, padding=1, padding_mode="circular", precision="elementwise")
+@pytest.mark.parametrize("cls, arguments", [(Conv3d, dict(padding_mode="circular")), (ConvTranspose3d, dict(stride=2))])
+def test_copies(cls, arguments, copied):
+    conv = cls(4, 4, 3, padding=1, **arguments, precision="elementwise")
     twin = copied(conv)
     x = torch.randn(1, 4, 5, 5, 5)
-    assert type(twin) is Conv3d and repr(twin) == repr(conv) and twin.precision == "elementwise"
+    assert type(twin) is cls and repr(twin) == repr(conv) and twin.precision == "elementwise"
     assert torch.equal(twin(x), conv(x))
 
 
@@ -84,8 +89,9 @@ def test_a_module_pickled_before_padding_modes():
     assert old.padding_mode == "zeros" and torch.equal(old(x), conv(x))
 
 
-def test_weight_norm(backend):
-    ours, native = (parametrizations.weight_norm(m) for m in both(ARGUMENTS[0]))
+@pytest.mark.parametrize("cls", NATIVE)
+def test_weight_norm(cls, backend):
+    ours, native = (parametrizations.weight_norm(m) for m in both(cls, dict(kernel_size=3)))
     x = torch.randn(1, 4, 5, 5, 5)
     for module in (ours, copy.deepcopy(ours)):
         torch.testing.assert_close(module(x), native(x))
@@ -95,15 +101,17 @@ def test_weight_norm(backend):
         torch.testing.assert_close(p.grad, q.grad, rtol=1e-4, atol=1e-4)
 
 
-def test_lazy():
-    conv = LazyConv3d(6, 3, padding=1)
+@pytest.mark.parametrize("lazy, cls", [(LazyConv3d, Conv3d), (LazyConvTranspose3d, ConvTranspose3d)])
+def test_lazy(lazy, cls):
+    conv = lazy(6, 3, padding=1)
     y = conv(torch.randn(1, 4, 5, 5, 5))
-    assert type(conv) is Conv3d and conv.in_channels == 4 and y.shape == (1, 6, 5, 5, 5)
+    assert type(conv) is cls and conv.in_channels == 4 and y.shape == (1, 6, 5, 5, 5)
 
 
-def test_precision_shows_only_when_set():
-    assert "precision" not in repr(Conv3d(1, 1, 3))
-    assert repr(Conv3d(1, 1, 3, precision="normwise")).endswith("precision='normwise')")
+@pytest.mark.parametrize("cls", NATIVE)
+def test_precision_shows_only_when_set(cls):
+    assert "precision" not in repr(cls(1, 1, 3))
+    assert repr(cls(1, 1, 3, precision="normwise")).endswith("precision='normwise')")
 
 
 def test_memory_format_of_a_mixed_model():
@@ -117,8 +125,9 @@ class _Tagged(torch.Tensor):
     pass
 
 
-def test_a_tensor_subclass_keeps_its_class(backend):
-    conv = Conv3d(4, 4, 3)
+@pytest.mark.parametrize("cls", NATIVE)
+def test_a_tensor_subclass_keeps_its_class(cls, backend):
+    conv = cls(4, 4, 3)
     x = torch.randn(1, 4, 5, 5, 5)
     y = conv(x.as_subclass(_Tagged))
     assert type(y) is _Tagged and torch.equal(y.as_subclass(torch.Tensor), conv(x))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's own cases for this operator and module, as its wheel ships them, run on ours."""
+"""PyTorch's own cases for these operators and modules, as its wheel ships them, run on ours."""
 
 import warnings
 
@@ -8,11 +8,17 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_modules import module_db
 
-from oil_gas_ops_prospect.conv3d_custom import Conv3d, conv3d_backend
-from oil_gas_ops_prospect.conv3d_custom.functional import conv3d
+from oil_gas_ops_prospect.conv3d_custom import Conv3d, ConvTranspose3d, conv3d_backend
+from oil_gas_ops_prospect.conv3d_custom.functional import conv3d, conv_transpose3d
 
-OP = next(op for op in op_db if op.name == "nn.functional.conv3d")
-MODULE = next(m for m in module_db if m.module_cls is torch.nn.Conv3d)
+OPERATORS = [
+    pytest.param(next(op for op in op_db if op.name == f"nn.functional.{ours.__name__}"), ours, id=ours.__name__)
+    for ours in (conv3d, conv_transpose3d)
+]
+MODULES = [
+    pytest.param(next(m for m in module_db if m.module_cls is native), ours, id=ours.__name__)
+    for native, ours in ((torch.nn.Conv3d, Conv3d), (torch.nn.ConvTranspose3d, ConvTranspose3d))
+]
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 
 
@@ -30,61 +36,68 @@ def backend(request):
         yield request.param
 
 
-def samples(dtype, requires_grad):
-    return list(OP.sample_inputs("cpu", dtype, requires_grad=requires_grad))
+def samples(op, dtype, requires_grad):
+    cases = list(op.sample_inputs("cpu", dtype, requires_grad=requires_grad))
+    assert len(cases) >= 8
+    return cases
 
 
+@pytest.mark.parametrize("op, ours", OPERATORS)
 @pytest.mark.parametrize("dtype", DTYPES + [torch.complex64, torch.int64])
-def test_samples_forward(backend, dtype):
-    if dtype not in OP.supported_dtypes("cpu"):
+def test_samples_forward(backend, dtype, op, ours):
+    if dtype not in op.supported_dtypes("cpu"):
         pytest.skip("not a dtype of the native operator")
-    for s in samples(dtype, False):
-        assert_near(conv3d(s.input, *s.args, **s.kwargs), OP(s.input, *s.args, **s.kwargs))
+    for s in samples(op, dtype, False):
+        assert_near(ours(s.input, *s.args, **s.kwargs), op(s.input, *s.args, **s.kwargs))
 
 
+@pytest.mark.parametrize("op, ours", OPERATORS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_samples_backward(backend, dtype):
-    for s in samples(dtype, True):
+def test_samples_backward(backend, dtype, op, ours):
+    for s in samples(op, dtype, True):
         inputs = [t for t in (s.input, *s.args, *s.kwargs.values()) if isinstance(t, torch.Tensor)]
-        ours, native = conv3d(s.input, *s.args, **s.kwargs), OP(s.input, *s.args, **s.kwargs)
+        y, native = ours(s.input, *s.args, **s.kwargs), op(s.input, *s.args, **s.kwargs)
         gy = torch.randn_like(native)
-        for a, b in zip(torch.autograd.grad(ours, inputs, gy), torch.autograd.grad(native, inputs, gy)):
+        for a, b in zip(torch.autograd.grad(y, inputs, gy), torch.autograd.grad(native, inputs, gy)):
             assert_near(a, b)
 
 
-def test_samples_gradcheck(backend):
-    for s in samples(torch.float64, True):
+@pytest.mark.parametrize("op, ours", OPERATORS)
+def test_samples_gradcheck(backend, op, ours):
+    for s in samples(op, torch.float64, True):
         inputs = [t for t in (s.input, *s.args) if isinstance(t, torch.Tensor)]
-        function = lambda *tensors: conv3d(*tensors, *s.args[len(tensors) - 1:], **s.kwargs)
+        function = lambda *tensors: ours(*tensors, *s.args[len(tensors) - 1:], **s.kwargs)
         assert torch.autograd.gradcheck(function, inputs, fast_mode=True)
         assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
 
 
-def test_error_inputs(backend):
+@pytest.mark.parametrize("op, ours", OPERATORS[:1])  # torch lists none for the other
+def test_error_inputs(backend, op, ours):
     seen = 0
-    for e in OP.error_inputs("cpu"):
+    for e in op.error_inputs("cpu"):
         s = e.sample_input
         with pytest.raises(e.error_type):
-            conv3d(s.input, *s.args, **s.kwargs)
+            ours(s.input, *s.args, **s.kwargs)
         seen += 1
     assert seen >= 10
 
 
-def module_inputs(training):
+def module_inputs(module, training):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return MODULE.module_inputs_func(MODULE, device="cpu", dtype=torch.float64, requires_grad=True,
+        return module.module_inputs_func(module, device="cpu", dtype=torch.float64, requires_grad=True,
                                          training=training)
 
 
+@pytest.mark.parametrize("module, cls", MODULES)
 @pytest.mark.parametrize("training", [True, False])
-def test_module_inputs(backend, training):
-    for case in module_inputs(training):
+def test_module_inputs(backend, training, module, cls):
+    for case in module_inputs(module, training):
         args, kwargs = case.constructor_input.args, case.constructor_input.kwargs
         torch.manual_seed(1)
-        ours = Conv3d(*args, **kwargs, dtype=torch.float64).train(training)
+        ours = cls(*args, **kwargs, dtype=torch.float64).train(training)
         torch.manual_seed(1)
-        native = torch.nn.Conv3d(*args, **kwargs, dtype=torch.float64).train(training)
+        native = module.module_cls(*args, **kwargs, dtype=torch.float64).train(training)
         assert repr(ours) == repr(native)
         x = case.forward_input.args[0].detach()
         a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
@@ -97,9 +110,10 @@ def test_module_inputs(backend, training):
             torch.testing.assert_close(p.grad, q.grad)
 
 
-def test_module_errors():
-    for case in MODULE.module_error_inputs_func(MODULE, device="cpu", dtype=torch.float32, requires_grad=False,
-                                                training=True) if MODULE.module_error_inputs_func else []:
+@pytest.mark.parametrize("module, cls", MODULES)
+def test_module_errors(module, cls):
+    for case in module.module_error_inputs_func(module, device="cpu", dtype=torch.float32, requires_grad=False,
+                                                training=True) if module.module_error_inputs_func else []:
         construct, forward = case.module_error_input.constructor_input, case.module_error_input.forward_input
         with pytest.raises(case.error_type, match=case.error_regex):
-            Conv3d(*construct.args, **construct.kwargs)(*forward.args)
+            cls(*construct.args, **construct.kwargs)(*forward.args)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The derivatives of conv3d, of every order.
+"""The derivatives of conv3d and of its transpose, of every order.
 
 The map is bilinear in x and w, so three operations are closed under differentiation: y from (x, w), gx from (gy, w),
 gw from (x, gy). Each is a Function whose backward is made of the other two; their double backward is
 
   ggy = C(ggx, w) + C(x, ggw) + ggb      gx2 = C'(gy, ggw)      gw2 = reduce(ggx, gy)
+
+The transposed convolution is gx from (gy, w) plus a bias: the same Functions in other roles.
 
 `passes` is the module that computes them: core, composite or empty. Nothing here depends on which.
 """
@@ -50,16 +52,27 @@ def _records(a, b):
     return torch.is_grad_enabled() and (a.requires_grad or b.requires_grad) and not (_is_batched(a) or _is_batched(b))
 
 
+def _any_requires_grad(x, w, b):
+    return torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or (b is not None and b.requires_grad))
+
+
 def convolve(passes, problem, x, w, b):
     """y, differentiable."""
-    if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or (b is not None and b.requires_grad)):
+    if _any_requires_grad(x, w, b):
         return _Conv3dFunction.apply(x, w, b, problem, passes)
     return passes.forward(problem, x, w, b)
 
 
+def transpose(passes, problem, gy, w, b):
+    """gx with b added to its channels, differentiable: the transposed convolution of gy."""
+    if _any_requires_grad(gy, w, b):
+        return _GradInput.apply(gy, w, b, problem, passes)
+    return passes.grad_input(problem, gy, w, b)
+
+
 def _grad_input(passes, problem, gy, w):
     if _records(gy, w):
-        return _GradInput.apply(gy, w, problem, passes)
+        return _GradInput.apply(gy, w, None, problem, passes)
     return passes.grad_input(problem, gy, w)
 
 
@@ -107,24 +120,26 @@ class _Conv3dFunction(Function):
 
 
 class _GradInput(Function):
-    """gx = C'(gy, w)."""
+    """gx = C'(gy, w) + b."""
 
     @staticmethod
-    def forward(ctx, gy, w, problem, passes):
+    def forward(ctx, gy, w, b, problem, passes):
         _remember(ctx, problem, passes, gy, w)
-        return passes.grad_input(problem, gy, w)
+        return passes.grad_input(problem, gy, w, b)
 
     @staticmethod
     def backward(ctx, ggx):
-        ggy = gw = None
+        ggy = gw = gb = None
         if ggx is not None:
             gy, w = ctx.saved_tensors
-            for_gy, for_w = _wanted(ctx, 2)
+            for_gy, for_w, for_b = _wanted(ctx, 3)
             if for_gy:
                 ggy = convolve(_passes(ctx, ggx), ctx.problem, ggx, w, None)
             if for_w:
                 gw, _ = _grad_weight(_passes(ctx, ggx), ctx.problem, ggx, gy, False)
-        return ggy, gw, None, None
+            if for_b:
+                gb = _grad_bias(_passes(ctx, ggx), ctx.problem.of_x, ggx)
+        return ggy, gw, gb, None, None
 
 
 class _GradWeight(Function):

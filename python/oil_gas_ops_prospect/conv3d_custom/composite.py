@@ -106,11 +106,12 @@ class Composite:
             done = self._correlated(conv, plan, pieces, x, w, b, windows.DENSE, problem.padding_mode)
             return _assembled(done, problem.y_shape, plan, x, problem.y_format)
 
-    def grad_input(self, problem, gy, w):
-        """gx: the flipped convolution over the padded extents, then the adjoint of the padding."""
+    def grad_input(self, problem, gy, w, b=None):
+        """gx: the flipped convolution over the padded extents, then the adjoint of the padding. With zeros for padding
+        b may be added to its channels."""
         conv, plan, pieces = _of_grad_input(self._planner, problem, gy.dtype.itemsize)
         with _own_dtype(gy):
-            done = self._correlated(conv, plan, pieces, gy, _flipped(problem, w), None, problem.stride, "zeros")
+            done = self._correlated(conv, plan, pieces, gy, _flipped(problem, w), b, problem.stride, "zeros")
             if problem.padding_mode == "zeros":
                 return _assembled(done, problem.x_shape, plan, gy, problem.x_format)
             return _folded(done, problem, plan, gy)

@@ -7,11 +7,12 @@ from torch._compile import _disable_dynamo
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
 from . import device
-from .functional import convolve_by, is_observed, native_if_safe, ready
-from .problem import checked_precision
+from .call import run
+from .functional import CONVOLUTION
+from .module import WithPrecision
 
 
-class Conv3d(nn.Conv3d):
+class Conv3d(WithPrecision, nn.Conv3d):
     """A torch.nn.Conv3d: the same arguments, parameters, initialisation, state_dict and repr, and an instance of it.
 
     input (N, CI, D, H, W) or (CI, D, H, W) -> (N, CO, OD, OH, OW) or (CO, OD, OH, OW), differentiable any number of
@@ -23,35 +24,24 @@ class Conv3d(nn.Conv3d):
     Errors: those of nn.Conv3d, in classes and occasion; ValueError for an unknown precision.
     """
 
-    precision = None
-
-    def __init__(self, *args, precision=None, **kwargs):
-        super().__init__(*args, **kwargs)
-        if precision is not None:
-            self.precision = checked_precision(precision)
-
     def _conv_forward(self, input, weight, bias):
         if has_torch_function_variadic(input, weight, bias):
             return handle_torch_function(Conv3d._conv_forward, (input, weight, bias), self, input, weight, bias)
-        if torch.compiler.is_compiling():
-            return _outside_graph(self, input, weight, bias)
-        return _eager(self, input, weight, bias)
+        run_it = _outside_graph if torch.compiler.is_compiling() else _eager
+        return run_it(self, input, weight, bias)
 
-    def extra_repr(self):
-        text = super().extra_repr()
-        return text if self.precision is None else f"{text}, precision={self.precision!r}"
+
+def _rule(x, w):
+    plain = x.dim() >= 4 and w.dim() == 5  # other shapes fail later, with their message
+    return device.module_backend(x.device.type, x.dtype, *((x.shape, w.shape) if plain else ()))
 
 
 def _eager(conv, input, weight, bias):
-    x, w, b = ready(input, weight, bias)
-    plain = x.dim() >= 4 and w.dim() == 5  # other shapes fail later, with their message
-    backend = device.module_backend(x.device.type, x.dtype, *((x.shape, w.shape) if plain else ()))
-    if backend == "native" or is_observed(x, w, b):
-        arguments = x, w, b, conv.stride, conv.padding, conv.dilation, conv.groups, conv.padding_mode
-        return native_if_safe(backend, lambda: nn.Conv3d._conv_forward(conv, x, w, b), *arguments)
-    return convolve_by(
-        backend, x, w, b, conv.stride, conv.padding, conv.dilation, conv.groups, conv.padding_mode, conv.precision
-    )
+    def native(x, w, b):
+        return nn.Conv3d._conv_forward(conv, x, w, b)
+
+    arguments = conv.stride, conv.padding, conv.dilation, conv.groups, conv.padding_mode
+    return run(CONVOLUTION, _rule, native, input, weight, bias, arguments, conv.precision)
 
 
 _outside_graph = _disable_dynamo(_eager)

@@ -46,15 +46,15 @@ def forward(problem, x, w, b):
     return y
 
 
-def grad_input(problem, gy, w):
-    """gx, in problem.x_format."""
+def grad_input(problem, gy, w, b=None):
+    """gx, in problem.x_format; b, if any, is added to its channels."""
     gy, w = _plain(gy), _plain(w)
     gx = _empty(gy, problem.x_shape, problem.x_format)
     _core.grad_input(
         problem.geometry, _DTYPES[gy.dtype], problem.x_shape, problem.w_shape, gy.data_ptr(), gy.stride(),
         w.data_ptr(), w.stride(), gx.data_ptr(), gx.stride(), torch.get_num_threads(),
     )  # fmt: skip
-    return gx
+    return gx if b is None else gx.add_(b.reshape(-1, 1, 1, 1))
 
 
 def grad_weight(problem, x, gy, with_bias):

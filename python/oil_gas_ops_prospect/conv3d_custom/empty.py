@@ -7,8 +7,8 @@ def forward(problem, x, w, b):
     return y if b is None else y + b.reshape(1, -1, 1, 1, 1)
 
 
-def grad_input(problem, gy, w):
-    return gy.new_zeros(problem.x_shape)
+def grad_input(problem, gy, w, b=None):
+    return gy.new_zeros(problem.x_shape)  # without a batch or without channels it has no elements that b could reach
 
 
 def grad_weight(problem, x, gy, with_bias):

@@ -32,6 +32,14 @@ class Problem:
     geometry: tuple
 
     @property
+    def of_x(self):
+        """A problem whose y has the shape of this one's x: its grad bias is the sum of x over batch and space."""
+        channels = self.x_shape[1]
+        return problem_of(
+            1, 0, 1, channels, "zeros", None, self.x_shape, (channels, 1, 1, 1, 1), None, False, False
+        )  # fmt: skip
+
+    @property
     def is_empty(self):
         """Nothing to multiply: no batch, or no input channels. y is then the bias."""
         return self.x_shape[0] == 0 or self.x_shape[1] == 0
@@ -42,7 +50,7 @@ class Problem:
         return prod(self.y_shape) * prod(self.w_shape[1:]) <= 4096
 
 
-def hashable(name, value):
+def hashable(name, value, function="conv3d"):
     """An int, a str, or a tuple of ints, from what the caller passed as `name`. TypeError for anything else."""
     if type(value) is int or type(value) is str:
         return value
@@ -53,7 +61,7 @@ def hashable(name, value):
             return index(value)
     except TypeError:
         pass
-    raise TypeError(f"conv3d(): argument '{name}': expected an int or ints, got {value!r}")
+    raise TypeError(f"{function}(): argument '{name}': expected an int or ints, got {value!r}")
 
 
 def checked_precision(precision):
@@ -76,6 +84,24 @@ def _triple(name, value):
     return value
 
 
+def not_negative(name, value):
+    """value as a triple. RuntimeError for other counts, and for negative ones."""
+    triple = _triple(name, value)
+    if min(triple) < 0:
+        raise RuntimeError(f"negative {name} is not supported, got {name}={list(triple)}")
+    return triple
+
+
+def steps_of(stride, dilation):
+    """(stride, dilation) as triples. RuntimeError for other counts, and for those below 1."""
+    stride, dilation = _triple("stride", stride), _triple("dilation", dilation)
+    if min(stride) <= 0:
+        raise RuntimeError(f"non-positive stride is not supported, got stride={list(stride)}")
+    if min(dilation) <= 0:
+        raise RuntimeError(f"dilation should be greater than zero, got dilation={list(dilation)}")
+    return stride, dilation
+
+
 def _padding(padding, stride, dilation, kernel):
     """Low and high padding of each axis. 'same' puts the odd one at the end."""
     if padding == "valid":
@@ -87,40 +113,49 @@ def _padding(padding, stride, dilation, kernel):
         return tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
     if isinstance(padding, str):
         raise RuntimeError(f"Invalid padding string: expected 'same' or 'valid', got {padding!r}")
-    triple = _triple("padding", padding)
-    if min(triple) < 0:
-        raise RuntimeError(f"negative padding is not supported, got padding={list(triple)}")
+    triple = not_negative("padding", padding)
     return triple, triple
 
 
-def _check_channels(groups, x_shape, w_shape, b_shape):
+def check_dimensions(function, x_shape):
+    if len(x_shape) != 5:
+        raise RuntimeError(
+            f"Expected 4D (unbatched) or 5D (batched) input to {function}, but got input of size: {list(x_shape)}"
+        )
+
+
+def check_weight(function, groups, x_shape, w_shape):
+    """Its dimensions, and that the groups divide the first of them."""
     if groups <= 0:
         raise RuntimeError(f"non-positive groups is not supported, got groups={groups}")
     if len(w_shape) != 5:
         raise RuntimeError(
             f"Expected {len(w_shape)}-dimensional input for {len(w_shape)}-dimensional weight {list(w_shape)}, but got "
-            f"{len(x_shape)}-dimensional input of size {list(x_shape)} instead; conv3d takes 5-dimensional weights"
+            f"{len(x_shape)}-dimensional input of size {list(x_shape)} instead; {function} takes 5-dimensional weights"
         )
-    co = w_shape[0]
-    if co < groups:
+    if w_shape[0] < groups:
         raise RuntimeError(
             f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size "
             f"{list(w_shape)} instead"
         )
-    if co % groups:
+    if w_shape[0] % groups:
         raise RuntimeError(
-            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size "
-            f"{list(w_shape)} instead"
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of "
+            f"size {list(w_shape)} instead"
         )
-    if x_shape[1] != w_shape[1] * groups:
+
+
+def check_channels(given, w_shape, x_shape, ci, b_shape, co):
+    """Of the input and the bias: ci and co are those that fit `given`."""
+    if x_shape[1] != ci:
         raise RuntimeError(
-            f"Given groups={groups}, weight of size {list(w_shape)}, expected input{list(x_shape)} to have "
-            f"{w_shape[1] * groups} channels, but got {x_shape[1]} channels instead"
+            f"Given {given}, weight of size {list(w_shape)}, expected input{list(x_shape)} to have {ci} channels, but "
+            f"got {x_shape[1]} channels instead"
         )
     if b_shape is not None and b_shape != (co,):
         raise RuntimeError(
-            f"Given weight of size {list(w_shape)}, expected bias to be 1-dimensional with {co} elements, but got bias "
-            f"of size {list(b_shape)} instead"
+            f"Given {given}, weight of size {list(w_shape)}, expected bias to be 1-dimensional with {co} elements, but "
+            f"got bias of size {list(b_shape)} instead"
         )
 
 
@@ -162,17 +197,10 @@ def problem_of(stride, padding, dilation, groups, padding_mode, precision, x_sha
     if padding_mode not in PADDING_MODES:
         raise ValueError(f"padding_mode must be one of {PADDING_MODES}, but got {padding_mode!r}")
     precision = checked_precision(precision or "auto")
-    if len(x_shape) != 5:
-        raise RuntimeError(
-            f"Expected 4D (unbatched) or 5D (batched) input to conv3d, but got input of size: {list(x_shape)}"
-        )
-    _check_channels(groups, x_shape, w_shape, b_shape)
-    stride = _triple("stride", stride)
-    if min(stride) <= 0:
-        raise RuntimeError(f"non-positive stride is not supported, got stride={list(stride)}")
-    dilation = _triple("dilation", dilation)
-    if min(dilation) <= 0:
-        raise RuntimeError(f"dilation should be greater than zero, got dilation={list(dilation)}")
+    check_dimensions("conv3d", x_shape)
+    check_weight("conv3d", groups, x_shape, w_shape)
+    check_channels(f"groups={groups}", w_shape, x_shape, w_shape[1] * groups, b_shape, w_shape[0])
+    stride, dilation = steps_of(stride, dilation)
     spatial, kernel = tuple(x_shape[2:]), tuple(w_shape[2:])
     lo, hi = _padding(padding, stride, dilation, kernel)
     extents = _extents(spatial, kernel, stride, lo, hi, dilation)
