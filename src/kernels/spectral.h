@@ -38,6 +38,8 @@ static void spectral(const struct ogp_spectral *m)
         int64_t i = 0;
         for (; i + SPECTRAL_VECTORS <= m->vectors; i += SPECTRAL_VECTORS)
             spectral_columns(m, y + i * LANES, x + i * LANES, w, SPECTRAL_VECTORS);
+        for (; SPECTRAL_VECTORS > 3 && i + 3 <= m->vectors; i += 3)
+            spectral_columns(m, y + i * LANES, x + i * LANES, w, SPECTRAL_VECTORS > 3 ? 3 : 1);
         for (; i + 2 <= m->vectors; i += 2)
             spectral_columns(m, y + i * LANES, x + i * LANES, w, 2);
         for (; i < m->vectors; i++)
