@@ -55,8 +55,8 @@ struct tile {
 };
 
 /* Adds one piece of one part of the tile, over a block of input channels, to the y block. */
-static void add_piece(const struct tile *tile, const struct part part[3], const struct piece piece[3],
-                      int64_t first_in, int64_t count_in, bool accumulate)
+static void add_piece(const struct tile *tile, const struct part part[3], const struct piece piece[3], int64_t first_in,
+                      int64_t count_in, bool accumulate)
 {
     const struct ogp_plan *const plan = tile->plan;
     const struct job *const job = tile->job;
@@ -105,8 +105,7 @@ static void compute_part(const struct tile *tile, const struct part part[3])
                 for (int64_t c = 0; c < all; c += block, accumulate = true)
                     add_piece(tile, part, piece, c, ogp_min(block, all - c), accumulate);
     if (!accumulate) /* no tap reaches these outputs */
-        memset(tile->scratch->y, 0,
-               (size_t)(ogp_block_elements(&tile->y) * ogp_dtype_bytes(plan->problem.dtype)));
+        memset(tile->scratch->y, 0, (size_t)(ogp_block_elements(&tile->y) * ogp_dtype_bytes(plan->problem.dtype)));
 }
 
 /* Adds the y block of a part to the places of its outputs in the box. */
@@ -125,7 +124,8 @@ static void add_part(const struct tile *tile, const struct part part[3])
                 ogp_span_place(&plan->lattice[1], tile->span[1], part[1].out0 + (h ? part[1].out_step * h : 0));
             for (int64_t c = 0; c < tile->channels; c++)
                 plan->kernels->add_at(
-                    tile->scratch->box + (c * tile->box.channel + to_d * tile->box.plane + to_h * tile->box.row) * bytes,
+                    tile->scratch->box +
+                        (c * tile->box.channel + to_d * tile->box.plane + to_h * tile->box.row) * bytes,
                     tile->scratch->place,
                     tile->scratch->y + (c * tile->y.channel + d * tile->y.plane + h * tile->y.row) * bytes,
                     part[2].count);
@@ -139,8 +139,7 @@ static void compute_box(const struct tile *tile)
     const struct ogp_plan *const plan = tile->plan;
     const struct lattice *const lat = plan->lattice;
     const int64_t *const most = plan->tiling.out;
-    memset(tile->scratch->box, 0,
-           (size_t)(ogp_block_elements(&tile->box) * ogp_dtype_bytes(plan->problem.dtype)));
+    memset(tile->scratch->box, 0, (size_t)(ogp_block_elements(&tile->box) * ogp_dtype_bytes(plan->problem.dtype)));
     struct part part[3];
     for (struct part_cursor d = {0}; ogp_next_part(&lat[0], tile->span[0], most[0], &d, &part[0]);)
         for (struct part_cursor h = {0}; ogp_next_part(&lat[1], tile->span[1], most[1], &h, &part[1]);)
@@ -199,8 +198,8 @@ void ogp_correlate_spans(const struct job *job, const struct ogp_plan *plan, cha
     struct arena arena = {.base = scratch_base};
     const struct product largest = ogp_largest_product(plan, t);
     const struct scratch scratch = carve(&arena, plan, t, &largest);
-    struct tile tile = {.job = job, .plan = plan, .scratch = &scratch, .n = at.n, .group = at.group,
-                        .simple = is_simple(plan)};
+    struct tile tile = {
+        .job = job, .plan = plan, .scratch = &scratch, .n = at.n, .group = at.group, .simple = is_simple(plan)};
     for (int64_t c = 0; c < at.channels; c += t->out_channels)
         for (int64_t d = 0; ogp_span_cut(span[0], t->box[0], d, &tile.span[0]); d++)
             for (int64_t h = 0; ogp_span_cut(span[1], t->box[1], h, &tile.span[1]); h++)

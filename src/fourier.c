@@ -64,8 +64,9 @@ bool ogp_fourier_applies(const struct ogp_plan *plan)
     for (int a = 0; a < 3; a++) {
         const struct lattice *const lat = &plan->lattice[a];
         /* with s' = 1 and s > 1 grad input has classes that no tap reaches */
-        if (lat->s1 != 1 || (lat->adjoint && lat->axis.s > 1) || (lat->fold && (lat->padding == OGP_CIRCULAR || lat->lcm > 1)) || lat->axis.k > OGP_POINTS_MOST / 2 || lat->lcm == INT64_MAX ||
-            (a == 2 && lat->classes > 1))
+        if (lat->s1 != 1 || (lat->adjoint && lat->axis.s > 1) ||
+            (lat->fold && (lat->padding == OGP_CIRCULAR || lat->lcm > 1)) || lat->axis.k > OGP_POINTS_MOST / 2 ||
+            lat->lcm == INT64_MAX || (a == 2 && lat->classes > 1))
             return false;
     }
     return true;
@@ -82,7 +83,8 @@ static double operations(int points)
 static double transform_cycles(const struct ogp_fft_row *row, int64_t vectors)
 {
     const double a = row->a, b = row->b, products = 4 * (a - 1) * b;
-    return 0.66 * (b * operations(row->a) + a * operations(row->b) + products) + (2.5 + 16 / (double)vectors) * a * b + 10;
+    return 0.66 * (b * operations(row->a) + a * operations(row->b) + products) + (2.5 + 16 / (double)vectors) * a * b +
+           10;
 }
 
 double ogp_fourier_read_cycles(const struct fourier *f, double planes)
@@ -143,7 +145,8 @@ bool ogp_fourier_choose(struct ogp_plan *plan, struct tiling t, int64_t limit,
                         double (*cost)(const struct ogp_plan *, const struct tiling *))
 {
     const struct ogp_kernels *const k = plan->kernels;
-    const int64_t taps = plan->problem.axis[2].k, vectors_most = ogp_ceil_div(members(&plan->lattice[2]) + taps - 1, k->lanes);
+    const int64_t taps = plan->problem.axis[2].k,
+                  vectors_most = ogp_ceil_div(members(&plan->lattice[2]) + taps - 1, k->lanes);
     double best = plan->forced ? INFINITY : plan->cost;
     bool found = false;
     t.out[2] = members(&plan->lattice[2]);
@@ -192,8 +195,8 @@ static struct span tile_span(const struct ogp_plan *plan, int a, int64_t at, int
     return (struct span){ogp_fourier_first(lat) + lo, 1, hi - lo};
 }
 
-/* Tiles of a row of tiles along the height, rounded up to whole units where two rows may not share one: planes fold before
- * the height is transformed back, when both tiles are still mixed. */
+/* Tiles of a row of tiles along the height, rounded up to whole units where two rows may not share one: planes fold
+ * before the height is transformed back, when both tiles are still mixed. */
 static int64_t row_of_tiles(const struct ogp_plan *plan, const struct tiling *t)
 {
     const int64_t across = tile_count(plan, t, 1);
@@ -285,7 +288,8 @@ static void pack_plane(const struct reader *r, int tile, char *packed, int64_t f
     inside_columns(&r->width, &lo, &hi);
     const int64_t step = hi - lo > 1 ? r->width.step * r->volume.axis[2] : 1;
     const char *const plane =
-        r->volume.data + (from_d * r->volume.axis[0] + (r->width.first + r->width.step * lo) * r->volume.axis[2]) * f->bytes;
+        r->volume.data +
+        (from_d * r->volume.axis[0] + (r->width.first + r->width.step * lo) * r->volume.axis[2]) * f->bytes;
     for (int64_t h = 0; h < height->count && hi > lo; h++) {
         char *const row = packed + (h * f->columns + lo) * f->bytes;
         if (r->offset[tile][h] == -1)
@@ -297,8 +301,8 @@ static void pack_plane(const struct reader *r, int tile, char *packed, int64_t f
     }
 }
 
-/* Points row[tile] at the rows of plane d, zeros where there are none, and appends to `inside` those that are not padding.
- * Returns the new count of these. */
+/* Points row[tile] at the rows of plane d, zeros where there are none, and appends to `inside` those that are not
+ * padding. Returns the new count of these. */
 static int64_t point(const struct reader *r, int tile, int64_t d, int64_t inside)
 {
     const struct fourier *const f = r->fourier;
@@ -355,9 +359,17 @@ void ogp_fourier_read(struct reader *r, char *spectra, const void *twiddle, stru
                       double *sum)
 {
     const struct fourier *const f = r->fourier;
-    struct ogp_survey survey = {.rows = r->inside, .group = group, .vectors = r->vectors, .loudest = found->loudest,
-                                .quietest = found->quietest, .zeros = found->zeros};
-    struct ogp_fft fft = {.re = r->row[0], .im = r->row[1], .twiddle = twiddle, .step = f->bin, .imaginary = f->columns,
+    struct ogp_survey survey = {.rows = r->inside,
+                                .group = group,
+                                .vectors = r->vectors,
+                                .loudest = found->loudest,
+                                .quietest = found->quietest,
+                                .zeros = found->zeros};
+    struct ogp_fft fft = {.re = r->row[0],
+                          .im = r->row[1],
+                          .twiddle = twiddle,
+                          .step = f->bin,
+                          .imaginary = f->columns,
                           .vectors = r->vectors};
     inside_columns(&r->width, &survey.lo, &survey.hi);
     memset(r->zero, 0, (size_t)(f->columns * f->bytes));
@@ -384,7 +396,8 @@ void ogp_fourier_zeros(struct reader *r, uint64_t *bits)
             point(r, tile, d, 0);
             uint64_t *const row = bits + (tile * f->points[0] + d) * f->points[1];
             for (int64_t h = 0; h < f->points[1]; h++)
-                row[h] |= r->plan->kernels->zeros(r->row[tile][h], r->vectors * r->plan->kernels->lanes) << (64 - f->columns);
+                row[h] |= r->plan->kernels->zeros(r->row[tile][h], r->vectors * r->plan->kernels->lanes)
+                          << (64 - f->columns);
         }
 }
 
@@ -411,8 +424,13 @@ void ogp_fourier_slab(const struct reader *r, char *slab, const char *spectra, i
         for (int64_t at = 0; at < f->bin * f->bytes; at += OGP_ALIGN)
             __builtin_prefetch(bin + f->bin * f->bytes + at);
     }
-    const struct ogp_fft fft = {.re = r->row[0], .im = r->row[1], .twiddle = twiddle, .step = f->slab,
-                                .imaginary = f->part, .vectors = r->vectors, .bins = slab + f->history * f->bytes};
+    const struct ogp_fft fft = {.re = r->row[0],
+                                .im = r->row[1],
+                                .twiddle = twiddle,
+                                .step = f->slab,
+                                .imaginary = f->part,
+                                .vectors = r->vectors,
+                                .bins = slab + f->history * f->bytes};
     f->fft[0]->forward(&fft);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles between Fourier transforms over depth and height, the width direct. A unit is two tiles: one is the real part of
- * the numbers that are transformed, the other the imaginary part; a convolution by a real kernel keeps them apart. The
- * width passes in chunks of `columns`; what the taps of the next chunk still reach of one is its history. */
+/* Tiles between Fourier transforms over depth and height, the width direct. A unit is two tiles: one is the real part
+ * of the numbers that are transformed, the other the imaginary part; a convolution by a real kernel keeps them apart.
+ * The width passes in chunks of `columns`; what the taps of the next chunk still reach of one is its history. */
 #ifndef OGP_FOURIER_H
 #define OGP_FOURIER_H
 
@@ -12,21 +12,21 @@
 /* Sizes that both passes share. Pitches and counts in elements. */
 struct fourier {
     const struct ogp_fft_row *fft[2];
-    int64_t points[2];         /* of depth and height */
-    int64_t columns, vectors;  /* of a chunk */
-    int64_t history;           /* columns, whole vectors, >= width taps - 1 */
-    int64_t chunks;            /* that cover the width and the columns the last taps reach */
-    int64_t vectors_all;       /* of all chunks */
-    int64_t bin, plane;        /* spectra of a chunk: [depth][height][real, imaginary][column] */
-    int64_t slab;              /* one height bin: [depth][real, imaginary][history, column] */
-    int64_t part;              /* from real to imaginary in a slab */
-    int64_t bytes;             /* of an element */
+    int64_t points[2];        /* of depth and height */
+    int64_t columns, vectors; /* of a chunk */
+    int64_t history;          /* columns, whole vectors, >= width taps - 1 */
+    int64_t chunks;           /* that cover the width and the columns the last taps reach */
+    int64_t vectors_all;      /* of all chunks */
+    int64_t bin, plane;       /* spectra of a chunk: [depth][height][real, imaginary][column] */
+    int64_t slab;             /* one height bin: [depth][real, imaginary][history, column] */
+    int64_t part;             /* from real to imaginary in a slab */
+    int64_t bytes;            /* of an element */
 };
 
 struct fourier ogp_fourier(const struct ogp_plan *plan, const struct tiling *t);
 
-/* Outputs [first, first + extent) of an axis that tiles cover. Where a padding mode folds outputs these are the padded ones,
- * and every tile holds those that fold into it. */
+/* Outputs [first, first + extent) of an axis that tiles cover. Where a padding mode folds outputs these are the padded
+ * ones, and every tile holds those that fold into it. */
 static inline int64_t ogp_fourier_first(const struct lattice *lat)
 {
     return lat->fold ? -lat->axis.p : 0;
@@ -73,15 +73,15 @@ struct unit ogp_fourier_unit(const struct ogp_plan *plan, int64_t u);
 struct reader {
     const struct ogp_plan *plan;
     const struct fourier *fourier;
-    struct volume volume;             /* at the sample and channel */
-    struct sampling sampling[2][2];   /* [tile][axis]: what of depth and height is transformed */
-    struct sampling width;            /* of the chunk */
-    int64_t vectors;                  /* that its columns fill */
-    bool begins;                      /* the first chunk of a unit */
+    struct volume volume;           /* at the sample and channel */
+    struct sampling sampling[2][2]; /* [tile][axis]: what of depth and height is transformed */
+    struct sampling width;          /* of the chunk */
+    int64_t vectors;                /* that its columns fill */
+    bool begins;                    /* the first chunk of a unit */
     /* scratch of ogp_fourier_carve_reader */
     char *packed, *zero;
     const void **row[2], **inside;
-    int64_t *offset[2];               /* [tile][row of the height]: bytes from the plane, -1: padding */
+    int64_t *offset[2]; /* [tile][row of the height]: bytes from the plane, -1: padding */
 };
 void ogp_fourier_carve_reader(struct arena *a, const struct fourier *f, struct reader *r);
 
@@ -126,7 +126,8 @@ double ogp_fourier_read_cycles(const struct fourier *f, double planes); /* heigh
 double ogp_fourier_depth_cycles(const struct fourier *f);               /* depth transforms of all height bins */
 double ogp_fourier_history_cycles(const struct fourier *f);
 double ogp_fourier_write_cycles(const struct fourier *f, double planes, double rows);
-/* Rows of a tensor read, or written (twice: they are read before). A misaligned chunk shares lines with the next one. */
+/* Rows of a tensor read, or written (twice: they are read before). A misaligned chunk shares lines with the next one.
+ */
 double ogp_fourier_memory_cycles(const struct ogp_plan *plan, const struct fourier *f, double rows);
 /* How much slower all of it is where a worker's scratch outgrows the second-level cache. */
 double ogp_fourier_spill(size_t bytes);

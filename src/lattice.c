@@ -212,6 +212,7 @@ struct span ogp_span_at(const struct lattice *lat, bool by_class, int64_t most, 
 bool ogp_span_cut(struct span whole, int64_t most, int64_t at, struct span *part)
 {
     const int64_t first = at * most;
-    *part = (struct span){whole.start + (first ? whole.step * first : 0), whole.step, ogp_min(most, whole.count - first)};
+    *part =
+        (struct span){whole.start + (first ? whole.step * first : 0), whole.step, ogp_min(most, whole.count - first)};
     return part->count > 0;
 }

@@ -7,9 +7,9 @@
  *
  * forward      outputs o = e + l'm form l' classes e; taps t = r + s'a form s' phases r; both meet at
  *              in = (e*s + r*l - p) + L(m + a).
- * grad input   (gx from gy, so `in` is gy) padded outputs j with j + p = c + Lm form L classes c; the taps that reach one
- *              are t = t0 + s'a, where t0 is the first with c - t0*l divisible by s (none: the class is zero). They
- *              read gy at (c - t0*l)/s + l'(m - a), ascending when the taps are taken backwards.
+ * grad input   (gx from gy, so `in` is gy) padded outputs j with j + p = c + Lm form L classes c; the taps that reach
+ * one are t = t0 + s'a, where t0 is the first with c - t0*l divisible by s (none: the class is zero). They read gy at
+ * (c - t0*l)/s + l'(m - a), ascending when the taps are taken backwards.
  *
  * Example: k = 3, s = 2, l = 1, p = 1. Forward: one class; phases {0, 2} and {1}. Grad input: class 0 has taps {2, 0},
  * class 1 has tap {1}. No zeros are inserted and none multiplied.
@@ -27,9 +27,9 @@
 struct lattice {
     struct axis axis;
     enum ogp_padding padding;
-    bool adjoint;                       /* grad input */
-    bool fold;                          /* grad input under a padding mode other than zeros */
-    int64_t s1, l1, lcm;                /* s', l', L (saturated: then no class has two members) */
+    bool adjoint;                           /* grad input */
+    bool fold;                              /* grad input under a padding mode other than zeros */
+    int64_t s1, l1, lcm;                    /* s', l', L (saturated: then no class has two members) */
     int64_t in_extent, out_extent, classes; /* classes: steps between members of one class in `out` */
 };
 

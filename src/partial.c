@@ -71,14 +71,12 @@ static void put_taps(const struct job *job, const double *partial_sums, int64_t 
     const int64_t bytes = ogp_dtype_bytes(job->plan->problem.dtype);
     for (int64_t d = 0; d < piece[0].taps; d++)
         for (int64_t h = 0; h < piece[1].taps; h++) {
-            const int64_t at = co * job->w.co + ci * job->w.ci +
-                               (piece[0].tap0 + piece[0].tap_step * d) * job->w.axis[0] +
-                               (piece[1].tap0 + piece[1].tap_step * h) * job->w.axis[1] +
-                               piece[2].tap0 * job->w.axis[2];
-            job->plan->kernels->scatter_f64(job->w.data + at * bytes,
-                                            piece[2].taps > 1 ? piece[2].tap_step * job->w.axis[2] : 1,
-                                            partial_sums + (d * piece[1].taps + h) * piece[2].taps, piece[2].taps,
-                                            job->accumulate);
+            const int64_t at =
+                co * job->w.co + ci * job->w.ci + (piece[0].tap0 + piece[0].tap_step * d) * job->w.axis[0] +
+                (piece[1].tap0 + piece[1].tap_step * h) * job->w.axis[1] + piece[2].tap0 * job->w.axis[2];
+            job->plan->kernels->scatter_f64(
+                job->w.data + at * bytes, piece[2].taps > 1 ? piece[2].tap_step * job->w.axis[2] : 1,
+                partial_sums + (d * piece[1].taps + h) * piece[2].taps, piece[2].taps, job->accumulate);
         }
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the tasks of grad weight leave their sums. Batch and space are cut into splits; a task sums one split of some
- * pairs of channels in double; splits are added in ascending order, so the result does not depend on who computed which. */
+ * pairs of channels in double; splits are added in ascending order, so the result does not depend on who computed
+ * which. */
 #ifndef OGP_PARTIAL_H
 #define OGP_PARTIAL_H
 
@@ -12,8 +13,8 @@ struct pairs {
     int64_t group, co, ci, outs, ins;
 };
 
-/* Blocks of pairs of a tiling, and the at-th of them. Where a group has no input channels there is still one, so that the
- * bias gradient has a task. */
+/* Blocks of pairs of a tiling, and the at-th of them. Where a group has no input channels there is still one, so that
+ * the bias gradient has a task. */
 int64_t ogp_pairs_blocks(const struct ogp_plan *plan, const struct tiling *t);
 struct pairs ogp_pairs_at(const struct ogp_plan *plan, const struct tiling *t, int64_t at);
 
@@ -32,8 +33,8 @@ int64_t ogp_kernel_taps(const struct problem *p);
 /* The sums of gy of a task's output channels, zeroed. */
 double *ogp_partials_bias(const struct job *job, const struct pairs *pairs, int64_t split);
 
-/* Sums of a piece of the kernel (NULL: all of it), dense in each pair, which are `each` apart: to the partials, or to the
- * output where there is one split. */
+/* Sums of a piece of the kernel (NULL: all of it), dense in each pair, which are `each` apart: to the partials, or to
+ * the output where there is one split. */
 void ogp_partials_put(const struct job *job, const struct pairs *pairs, int64_t split, const struct piece *piece,
                       const double *sum, int64_t each);
 

@@ -42,7 +42,8 @@ static double lane_use(const struct lattice *lat, int lanes)
 }
 
 /* The width is the vector axis unless it fills few lanes and another fills many more (packing it costs a gather). The
- * axis of the kernel rows comes second: kernels along the height reuse each loaded vector, those along the depth not. */
+ * axis of the kernel rows comes second: kernels along the height reuse each loaded vector, those along the depth not.
+ */
 static void choose_order(struct ogp_plan *plan)
 {
     struct lattice lat[3];
@@ -103,16 +104,20 @@ static enum ogp_status fill(struct ogp_plan *plan, const struct ogp_problem *pro
     plan->precision = opt->precision;
     plan->kernels = ogp_cpu_kernels(opt->isa, problem->dtype);
     if (!plan->kernels)
-        return ogp_fail(error, OGP_NOT_APPLICABLE, "options.isa: expected one that this build has and this CPU runs, got "
-                        "'%.40s'", opt->isa);
+        return ogp_fail(error, OGP_NOT_APPLICABLE,
+                        "options.isa: expected one that this build has and this CPU runs, got "
+                        "'%.40s'",
+                        opt->isa);
     choose_order(plan);
     plan->multiplies = count_multiplies(&plan->problem, pass);
     const int64_t limit = opt->workspace_limit == 0                  ? OGP_DEFAULT_WORKSPACE
                           : opt->workspace_limit == OGP_NO_WORKSPACE ? 0
                                                                      : opt->workspace_limit;
     if (!choose(plan, limit, opt->config))
-        return ogp_fail(error, OGP_NOT_APPLICABLE, "options.config: expected one that fits the problem and the workspace "
-                        "limit of %" PRId64 " bytes, got '%.40s'", limit, opt->config);
+        return ogp_fail(error, OGP_NOT_APPLICABLE,
+                        "options.config: expected one that fits the problem and the workspace "
+                        "limit of %" PRId64 " bytes, got '%.40s'",
+                        limit, opt->config);
     return OGP_OK;
 }
 

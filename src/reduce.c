@@ -230,8 +230,7 @@ static double cost_of(const struct ogp_plan *plan, const struct tiling *t)
     const bool dense_in = dense && plan->lattice[2].s1 == 1 && plan->lattice[2].l1 == 1;
     const double pack_x = ogp_model_rows(&p, true) * ogp_row_cycles(p.out[2] + p.taps[2] - 1, dense_in);
     const double pack_gy = ogp_model_rows(&p, false) * ogp_row_cycles(p.out[2], dense && plan->lattice[2].l1 == 1);
-    const double each = pieces * (pack_x + 100 + ogp_reduce_cycles(plan, &p)) +
-                        pack_gy * (t->all_pieces ? 1 : pieces);
+    const double each = pieces * (pack_x + 100 + ogp_reduce_cycles(plan, &p)) + pack_gy * (t->all_pieces ? 1 : pieces);
     return (double)ogp_pairs_blocks(plan, t) * (double)tile_count(plan, t) * each;
 }
 

@@ -35,7 +35,8 @@ static struct weights weights_at(const struct job *job, int64_t group, int64_t o
     const struct problem *const p = &job->plan->problem;
     const bool adjoint = job->plan->pass == OGP_GRAD_INPUT;
     struct weights w = job->w;
-    w.data += ((group * p->co_g + (adjoint ? in : out)) * w.co + (adjoint ? out : in) * w.ci) * ogp_dtype_bytes(p->dtype);
+    w.data +=
+        ((group * p->co_g + (adjoint ? in : out)) * w.co + (adjoint ? out : in) * w.ci) * ogp_dtype_bytes(p->dtype);
     return w;
 }
 
@@ -50,14 +51,15 @@ static void transform_weights(const struct job *job, int64_t at, int worker)
     const struct weights w = weights_at(job, out / outs, out % outs, in);
     struct piece piece[3];
     whole_kernel(plan, piece);
-    const double largest = ogp_spectrum_of_weights(
-        plan, &f, s.spectra + (out * s.channel + 2 * in * piece[2].taps) * f.bytes, s.bin, s.depth, &w, piece,
-        (double *)(void *)ogp_job_scratch(job, worker));
+    const double largest =
+        ogp_spectrum_of_weights(plan, &f, s.spectra + (out * s.channel + 2 * in * piece[2].taps) * f.bytes, s.bin,
+                                s.depth, &w, piece, (double *)(void *)ogp_job_scratch(job, worker));
     if (!ogp_fourier_in_range(plan->problem.dtype, largest))
         atomic_store_explicit(s.unfit, 1, memory_order_relaxed);
 }
 
-static struct spectral_scratch carve(struct arena *a, const struct ogp_plan *plan, const struct tiling *t, const struct fourier *f)
+static struct spectral_scratch carve(struct arena *a, const struct ogp_plan *plan, const struct tiling *t,
+                                     const struct fourier *f)
 {
     const int64_t ins = t->in_channels, slots = ogp_max(ins, t->out_channels), bins = f->points[0] * f->points[1];
     struct spectral_scratch s = {0};
@@ -113,13 +115,14 @@ static void aim_reader(const struct spectral_task *task, int64_t in)
     const bool adjoint = plan->pass == OGP_GRAD_INPUT;
     const enum ogp_padding padding = adjoint ? OGP_ZEROS : plan->lattice[0].padding;
     struct reader *const r = &task->s->reader;
-    const int64_t all = ogp_fourier_extent(&plan->lattice[2]) + task->width.taps - 1, at = task->chunk * task->f->columns;
+    const int64_t all = ogp_fourier_extent(&plan->lattice[2]) + task->width.taps - 1,
+                  at = task->chunk * task->f->columns;
     r->plan = plan;
     r->fourier = task->f;
     r->begins = task->chunk == 0;
     r->volume = adjoint ? task->job->y : task->job->x;
-    r->volume.data += (task->place.n * r->volume.n + (task->place.group * ogp_channels_in(plan) + in) * r->volume.c) *
-                      task->f->bytes;
+    r->volume.data +=
+        (task->place.n * r->volume.n + (task->place.group * ogp_channels_in(plan) + in) * r->volume.c) * task->f->bytes;
     r->vectors = ogp_ceil_div(ogp_min(task->f->columns, all - at), plan->kernels->lanes);
     r->width = (struct sampling){task->width.in0 + task->width.in_step * at, task->width.in_step,
                                  ogp_min(task->f->columns, all - at), plan->lattice[2].in_extent, padding};
@@ -131,8 +134,9 @@ static void aim_reader(const struct spectral_task *task, int64_t in)
             struct piece_cursor cursor = {0};
             if (span.count > 0)
                 ogp_next_piece(&plan->lattice[a], &part, INT64_MAX / 4, &cursor, &piece);
-            r->sampling[tile][a] = (struct sampling){piece.in0, piece.in_step, span.count ? span.count + piece.taps - 1 : 0,
-                                                     plan->lattice[a].in_extent, padding};
+            r->sampling[tile][a] =
+                (struct sampling){piece.in0, piece.in_step, span.count ? span.count + piece.taps - 1 : 0,
+                                  plan->lattice[a].in_extent, padding};
         }
     if (r->begins)
         ogp_fourier_aim(r);
@@ -177,12 +181,25 @@ static void multiply(const struct spectral_task *task)
     const int64_t ins = ogp_channels_in(plan), taps = plan->problem.axis[2].k, x_size = f->points[0] * f->slab;
     const int64_t out_d = ogp_max(task->unit.span[0][0].count, task->unit.span[1][0].count);
     const int64_t spectra = f->points[0] * f->plane, history = 2 * f->points[0] * f->history;
-    struct ogp_spectral m = {.y = s->y, .x = s->x + (f->history - taps + 1) * f->bytes, .bins = f->points[0], .terms = ins,
-                             .taps = taps, .vectors = s->reader.vectors, .x_step = f->slab, .x_term = x_size,
-                             .x_imaginary = f->part, .y_step = f->bin, .y_imaginary = f->columns};
-    struct ogp_fft back = {.re = s->reader.row[0], .im = s->reader.row[1], .bins = s->y,
-                           .twiddle = task->shared->twiddles.axis[0], .step = f->bin, .imaginary = f->columns,
-                           .vectors = s->reader.vectors, .count = out_d};
+    struct ogp_spectral m = {.y = s->y,
+                             .x = s->x + (f->history - taps + 1) * f->bytes,
+                             .bins = f->points[0],
+                             .terms = ins,
+                             .taps = taps,
+                             .vectors = s->reader.vectors,
+                             .x_step = f->slab,
+                             .x_term = x_size,
+                             .x_imaginary = f->part,
+                             .y_step = f->bin,
+                             .y_imaginary = f->columns};
+    struct ogp_fft back = {.re = s->reader.row[0],
+                           .im = s->reader.row[1],
+                           .bins = s->y,
+                           .twiddle = task->shared->twiddles.axis[0],
+                           .step = f->bin,
+                           .imaginary = f->columns,
+                           .vectors = s->reader.vectors,
+                           .count = out_d};
     for (int64_t h = 0; h < f->points[1]; h++) {
         for (int64_t in = 0; in < ins; in++) {
             char *const slab = s->x + in * x_size * f->bytes;
@@ -211,8 +228,9 @@ static void multiply(const struct spectral_task *task)
 static struct span clip(struct span span, int64_t extent)
 {
     const int64_t end = ogp_min(span.start + span.step * span.count, extent);
-    return span.step > 1 || span.start >= 0 ? (struct span){span.start, span.step, ogp_min(span.count, ogp_max(0, end - span.start))}
-                                            : (struct span){0, 1, ogp_max(0, end)};
+    return span.step > 1 || span.start >= 0
+               ? (struct span){span.start, span.step, ogp_min(span.count, ogp_max(0, end - span.start))}
+               : (struct span){0, 1, ogp_max(0, end)};
 }
 
 /* Outputs [first + lo, first + hi) of the width of both tiles, without transforms. */
@@ -220,8 +238,8 @@ static void go_direct(const struct spectral_task *task)
 {
     const struct ogp_plan direct = ogp_fourier_direct(task->plan);
     for (int tile = 0; tile < 2; tile++) {
-        struct span span[3] = {task->unit.span[tile][0], task->unit.span[tile][1],
-                               {task->first + task->lo, 1, task->hi - task->lo}};
+        struct span span[3] = {
+            task->unit.span[tile][0], task->unit.span[tile][1], {task->first + task->lo, 1, task->hi - task->lo}};
         for (int a = 0; a < 3; a++)
             if (direct.lattice[a].fold)
                 span[a] = clip(span[a], direct.lattice[a].out_extent);
@@ -276,8 +294,8 @@ static void run_unit(const struct job *job, int64_t at, int worker)
     char *const direct = ogp_job_scratch(job, worker) + plan->worker_bytes - plan->direct_bytes;
     struct piece piece[3];
     whole_kernel(plan, piece);
-    struct spectral_task task = {.job = job, .plan = plan, .f = &f, .shared = &shared, .s = &scratch, .width = piece[2],
-                        .direct = direct};
+    struct spectral_task task = {
+        .job = job, .plan = plan, .f = &f, .shared = &shared, .s = &scratch, .width = piece[2], .direct = direct};
     const int64_t units = ogp_fourier_units(plan, t), outs = ogp_channels_out(plan);
     const int64_t blocks = ogp_ceil_div(outs, t->out_channels);
     task.unit = ogp_fourier_unit(plan, at % units);
@@ -333,7 +351,8 @@ static double cost_of(const struct ogp_plan *plan, const struct tiling *t)
     const double ins = (double)t->in_channels, outs = (double)t->out_channels, taps = (double)axis[2].k;
     const double nd = (double)f.points[0], nh = (double)f.points[1];
     const double planes = (double)(t->out[0] + axis[0].k - 1), rows = (double)(t->out[1] + axis[1].k - 1);
-    const double read = ins * (ogp_fourier_read_cycles(&f, planes) + ogp_fourier_memory_cycles(plan, &f, 2 * planes * rows));
+    const double read =
+        ins * (ogp_fourier_read_cycles(&f, planes) + ogp_fourier_memory_cycles(plan, &f, 2 * planes * rows));
     const double middle = (ins + outs) * ogp_fourier_depth_cycles(&f) + ins * ogp_fourier_history_cycles(&f);
     const double products = outs * nd * nh * (3.4 * ins * taps + 10);
     const double write = outs * (ogp_fourier_write_cycles(&f, (double)t->out[0], 2 * (double)t->out[1]) +
@@ -347,7 +366,8 @@ static double cost_of(const struct ogp_plan *plan, const struct tiling *t)
 
 bool ogp_spectral_correlate_prepare(struct ogp_plan *plan, int64_t limit)
 {
-    const struct tiling start = {.in_channels = ogp_channels_in(plan), .out_channels = ogp_channels_out(plan), .splits = 1};
+    const struct tiling start = {
+        .in_channels = ogp_channels_in(plan), .out_channels = ogp_channels_out(plan), .splits = 1};
     if (!ogp_fourier_choose(plan, start, ogp_worker_limit(limit) - (int64_t)plan->direct_bytes, bytes_of, cost_of))
         return false;
     const struct fourier f = ogp_fourier(plan, &plan->tiling);

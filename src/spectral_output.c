@@ -12,7 +12,9 @@
 static int64_t folds_onto(const struct lattice *lat, struct span span, int64_t at)
 {
     const int64_t j = span.start + at;
-    return !lat->fold || (j >= 0 && j < lat->out_extent) ? -1 : ogp_pad_source(lat->padding, lat->out_extent, j) - span.start;
+    return !lat->fold || (j >= 0 && j < lat->out_extent)
+               ? -1
+               : ogp_pad_source(lat->padding, lat->out_extent, j) - span.start;
 }
 
 void ogp_spectral_fold_depth(const struct spectral_task *task, int64_t out_channel, int64_t h)
@@ -48,8 +50,8 @@ static void add_element(enum ogp_dtype dtype, char *to, const char *value)
         *(double *)(void *)to += *(const double *)(const void *)value;
 }
 
-/* Adds the columns of a row that fold to the outputs they fold onto, which are written: those of this chunk, and beyond the
- * high end of the axis those of the one before. line: the output row's element 0. */
+/* Adds the columns of a row that fold to the outputs they fold onto, which are written: those of this chunk, and beyond
+ * the high end of the axis those of the one before. line: the output row's element 0. */
 static void fold_width(const struct spectral_task *task, char *line, int64_t step, const char *row)
 {
     const struct lattice *const lat = &task->plan->lattice[2];
@@ -57,8 +59,8 @@ static void fold_width(const struct spectral_task *task, char *line, int64_t ste
     for (int64_t c = task->lo; c < task->hi; c++) {
         const int64_t j = task->first + c;
         if (j < 0 || j >= lat->out_extent)
-            add_element(task->plan->problem.dtype, line + ogp_pad_source(lat->padding, lat->out_extent, j) * step * bytes,
-                        row + c * bytes);
+            add_element(task->plan->problem.dtype,
+                        line + ogp_pad_source(lat->padding, lat->out_extent, j) * step * bytes, row + c * bytes);
     }
 }
 
@@ -109,9 +111,10 @@ static char *plane_of(const struct spectral_task *task, int tile, int64_t channe
     const struct ogp_plan *const plan = task->plan;
     const struct span *const span = task->unit.span[tile];
     *out = plan->pass == OGP_GRAD_INPUT ? task->job->x : task->job->y;
-    return out->data + (task->place.n * out->n + channel * out->c + (span[0].start + (d ? span[0].step * d : 0)) * out->axis[0] +
-                        span[1].start * out->axis[1] + task->first * out->axis[2]) *
-                           task->f->bytes;
+    return out->data +
+           (task->place.n * out->n + channel * out->c + (span[0].start + (d ? span[0].step * d : 0)) * out->axis[0] +
+            span[1].start * out->axis[1] + task->first * out->axis[2]) *
+               task->f->bytes;
 }
 
 /* Whether rows of the chunk go to the output as they are. */
@@ -176,15 +179,15 @@ static void write_rows(const struct spectral_task *task, int tile, const struct 
         if (folds_onto(&task->plan->lattice[1], task->unit.span[tile][1], h) >= 0)
             continue;
         if (hi > lo)
-            task->plan->kernels->scatter(to + lo * step * bytes, hi - lo > 1 ? step : 1, row + lo * bytes, hi - lo, bias,
-                                         task->job->accumulate);
+            task->plan->kernels->scatter(to + lo * step * bytes, hi - lo > 1 ? step : 1, row + lo * bytes, hi - lo,
+                                         bias, task->job->accumulate);
         if (width->fold)
             fold_width(task, to - task->first * step * bytes, step, row);
     }
 }
 
-/* One plane of one output channel of both tiles: back to rows, straight into the output where a row of the chunk lies there
- * as it does here. */
+/* One plane of one output channel of both tiles: back to rows, straight into the output where a row of the chunk lies
+ * there as it does here. */
 static void write_plane(const struct spectral_task *task, int64_t out_channel, int64_t d, double bias)
 {
     const struct fourier *const f = task->f;
@@ -200,11 +203,16 @@ static void write_plane(const struct spectral_task *task, int64_t out_channel, i
         for (int64_t h = 0; h < most; h++)
             s->reader.row[tile][h] = h >= rows[tile].count ? s->unused
                                      : straight            ? rows[tile].to + h * rows[tile].step * f->bytes
-                                                : s->out + (tile * f->points[1] + h) * f->columns * f->bytes;
-    const struct ogp_fft back = {.re = s->reader.row[0], .im = s->reader.row[1], .twiddle = task->shared->twiddles.axis[1],
+                                                           : s->out + (tile * f->points[1] + h) * f->columns * f->bytes;
+    const struct ogp_fft back = {.re = s->reader.row[0],
+                                 .im = s->reader.row[1],
+                                 .twiddle = task->shared->twiddles.axis[1],
                                  .bins = s->spectra + (out_channel * f->points[0] + d) * f->plane * f->bytes,
-                                 .step = f->bin, .imaginary = f->columns, .vectors = s->reader.vectors,
-                                 .count = most, .bias = straight ? bias : 0};
+                                 .step = f->bin,
+                                 .imaginary = f->columns,
+                                 .vectors = s->reader.vectors,
+                                 .count = most,
+                                 .bias = straight ? bias : 0};
     f->fft[1]->inverse(&back);
     for (int tile = 0; tile < 2; tile++) {
         const uint64_t *const window = s->window + (tile * f->points[0] + d) * f->points[1];
@@ -228,4 +236,3 @@ void ogp_spectral_write(const struct spectral_task *task)
             write_plane(task, out, d, bias);
     }
 }
-

@@ -8,8 +8,8 @@
 /* Whether the chunk has outputs whose window is zero in every input channel; which, in the task's window bits. */
 bool ogp_spectral_find_muted(struct spectral_task *task);
 
-/* Adds the planes that fold, at height bin h, to those they fold onto. Folding is linear: it may come before the height is
- * transformed back. */
+/* Adds the planes that fold, at height bin h, to those they fold onto. Folding is linear: it may come before the height
+ * is transformed back. */
 void ogp_spectral_fold_depth(const struct spectral_task *task, int64_t out_channel, int64_t h);
 
 /* Asks for plane d of an output channel before it is written. */

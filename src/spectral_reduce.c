@@ -34,10 +34,12 @@ static void kernel_extents(const struct ogp_plan *plan, int64_t taps[3])
         taps[a] = plan->problem.axis[a].k;
 }
 
-static struct scratch carve(struct arena *a, const struct ogp_plan *plan, const struct tiling *t, const struct fourier *f)
+static struct scratch carve(struct arena *a, const struct ogp_plan *plan, const struct tiling *t,
+                            const struct fourier *f)
 {
     const int64_t bins = f->points[0] * f->points[1], ins = t->in_channels, outs = t->out_channels;
-    const size_t spectra = (size_t)(f->points[0] * f->plane * f->bytes), slab = (size_t)(f->points[0] * f->slab * f->bytes);
+    const size_t spectra = (size_t)(f->points[0] * f->plane * f->bytes),
+                 slab = (size_t)(f->points[0] * f->slab * f->bytes);
     struct scratch s = {0};
     int64_t taps[3];
     kernel_extents(plan, taps);
@@ -127,8 +129,13 @@ static void multiply(const struct task *task, bool fits)
     struct scratch *const s = task->s;
     const int64_t taps = plan->problem.axis[2].k, slab = f->points[0] * f->slab, spectra = f->points[0] * f->plane;
     const int64_t history = 2 * f->points[0] * f->history, bin = 2 * f->points[0] * taps, pair = f->points[1] * bin;
-    struct ogp_spectral m = {.y = s->gy_slab + f->history * f->bytes, .bins = f->points[0], .taps = taps,
-                             .vectors = s->x.vectors, .x_step = f->slab, .x_imaginary = f->part, .y_step = f->slab,
+    struct ogp_spectral m = {.y = s->gy_slab + f->history * f->bytes,
+                             .bins = f->points[0],
+                             .taps = taps,
+                             .vectors = s->x.vectors,
+                             .x_step = f->slab,
+                             .x_imaginary = f->part,
+                             .y_step = f->slab,
                              .y_imaginary = f->part};
     for (int64_t h = 0; h < f->points[1]; h++) {
         ogp_fourier_foresee(&s->x, h);
@@ -173,7 +180,8 @@ static void add_unit(struct task *task)
     for (task->chunk = 0; task->chunk < f->chunks; task->chunk++) {
         task->first = task->chunk * f->columns - (task->plan->problem.axis[2].k - 1);
         const struct finding x = read_chunk(task, true), gy = read_chunk(task, false);
-        const bool fits = ogp_fourier_fits(task->plan, &x, &before) && ogp_fourier_fits(task->plan, &gy, &nothing_found);
+        const bool fits =
+            ogp_fourier_fits(task->plan, &x, &before) && ogp_fourier_fits(task->plan, &gy, &nothing_found);
         multiply(task, fits);
         if (!fits)
             go_direct(task);
@@ -189,7 +197,8 @@ static void run_task(const struct job *job, int64_t at, int worker)
     const struct fourier f = ogp_fourier(plan, t);
     struct arena shared = {.base = job->shared}, arena = {.base = ogp_job_scratch(job, worker)};
     struct scratch scratch = carve(&arena, plan, t, &f);
-    struct task task = {.job = job, .plan = plan, .f = &f, .twiddles = carve_shared(&shared, plan, t, &f), .s = &scratch};
+    struct task task = {
+        .job = job, .plan = plan, .f = &f, .twiddles = carve_shared(&shared, plan, t, &f), .s = &scratch};
     const int64_t split = at % t->splits, units = ogp_fourier_units(plan, t), all = plan->problem.n * units;
     const int64_t taps = ogp_kernel_taps(&plan->problem), bins = f.points[0] * f.points[1];
     task.direct = ogp_job_scratch(job, worker) + plan->worker_bytes - plan->direct_bytes;
@@ -243,11 +252,11 @@ static double cost_of(const struct ogp_plan *plan, const struct tiling *t)
     const double read_gy = ogp_fourier_read_cycles(&f, (double)t->out[0]) +
                            ogp_fourier_memory_cycles(plan, &f, 2 * (double)(t->out[0] * t->out[1]));
     const double middle = (ins + outs) * ogp_fourier_depth_cycles(&f) + ins * ogp_fourier_history_cycles(&f);
-    const double products = ins * outs * (double)(f.points[0] * f.points[1]) *
-                            (3.6 * taps + 4 * (taps + 4) / (double)f.vectors);
+    const double products =
+        ins * outs * (double)(f.points[0] * f.points[1]) * (3.6 * taps + 4 * (taps + 4) / (double)f.vectors);
     return (double)ogp_pairs_blocks(plan, t) * (double)(plan->problem.n * ogp_fourier_units(plan, t)) *
-           (double)f.vectors_all * (ins * read_x + outs * read_gy + middle + products) *
-           1.15 * ogp_fourier_spill(bytes_of(plan, t)); /* 1.15: measured */
+           (double)f.vectors_all * (ins * read_x + outs * read_gy + middle + products) * 1.15 *
+           ogp_fourier_spill(bytes_of(plan, t)); /* 1.15: measured */
 }
 
 bool ogp_spectral_reduce_prepare(struct ogp_plan *plan, int64_t limit)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One chunk of one unit of forward or grad input between transforms: what its reading half (spectral_correlate.c) and its
- * writing half (spectral_output.c) share. */
+/* One chunk of one unit of forward or grad input between transforms: what its reading half (spectral_correlate.c) and
+ * its writing half (spectral_output.c) share. */
 #ifndef OGP_SPECTRAL_TASK_H
 #define OGP_SPECTRAL_TASK_H
 
@@ -10,8 +10,8 @@
 /* Memory of an execution. */
 struct shared {
     struct twiddles twiddles;
-    atomic_int *unfit; /* the weights allow no transform */
-    char *spectra;     /* [output channel][height place][depth place][input channel][width tap] pairs */
+    atomic_int *unfit;  /* the weights allow no transform */
+    char *spectra;      /* [output channel][height place][depth place][input channel][width tap] pairs */
     int64_t bin, depth; /* elements of a height place and of a depth place of it */
     int64_t channel;    /* of an output channel */
 };
@@ -19,12 +19,12 @@ struct shared {
 /* Memory of a worker. */
 struct spectral_scratch {
     struct reader reader;
-    char *spectra;       /* of a chunk: input channels, later output channels */
-    char *history;       /* [input channel][height place][depth place] */
-    char *x, *y;         /* slabs: input channels, one output channel */
-    char *out, *unused;  /* rows that do not go to the output as they are; a row that goes nowhere */
-    uint64_t *bits;      /* zeros: [input channel][tile][depth][height] */
-    uint64_t *window;    /* [tile][depth][height] */
+    char *spectra;         /* of a chunk: input channels, later output channels */
+    char *history;         /* [input channel][height place][depth place] */
+    char *x, *y;           /* slabs: input channels, one output channel */
+    char *out, *unused;    /* rows that do not go to the output as they are; a row that goes nowhere */
+    uint64_t *bits;        /* zeros: [input channel][tile][depth][height] */
+    uint64_t *window;      /* [tile][depth][height] */
     struct finding *found; /* [input channel] */
 };
 
@@ -41,7 +41,7 @@ struct spectral_task {
     int64_t chunk;
     int64_t lo, hi; /* columns of the chunk that are outputs; the first column is output `first` */
     int64_t first;
-    bool muted; /* s->window holds outputs that are exactly the bias */
+    bool muted;         /* s->window holds outputs that are exactly the bias */
     int64_t remembered; /* chunks that s->bits may still hold zeros of */
 };
 

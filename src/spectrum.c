@@ -64,8 +64,8 @@ static void store(enum ogp_dtype dtype, void *out, int64_t at, const double *in,
             ((double *)out)[at + k] = in[k] * scale;
 }
 
-double ogp_spectrum_of_weights(const struct ogp_plan *plan, const struct fourier *f, void *out, int64_t bin, int64_t row,
-                               const struct weights *w, const struct piece piece[3], double *scratch)
+double ogp_spectrum_of_weights(const struct ogp_plan *plan, const struct fourier *f, void *out, int64_t bin,
+                               int64_t row, const struct weights *w, const struct piece piece[3], double *scratch)
 {
     const int64_t kw = piece[2].taps, nd = f->points[0], nh = f->points[1];
     double *const sum = scratch, *const column = sum + 2 * kw, *const real = column + 2 * kw * piece[0].taps;
@@ -88,7 +88,8 @@ double ogp_spectrum_of_weights(const struct ogp_plan *plan, const struct fourier
 
 /* ---- to taps ---- */
 
-void ogp_spectrum_to_taps(const struct fourier *f, double *taps, const double *sum, const int64_t count[3], double *scratch)
+void ogp_spectrum_to_taps(const struct fourier *f, double *taps, const double *sum, const int64_t count[3],
+                          double *scratch)
 {
     const int64_t nd = f->points[0], nh = f->points[1], kw = count[2];
     const double scale = 1 / (double)(nd * nh);

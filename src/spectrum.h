@@ -11,11 +11,12 @@ int64_t ogp_spectrum_scratch(const struct fourier *f, const int64_t taps[3]);
 /* conj(W) / (Nd*Nh) of one pair of channels, W[kd, kh](t) = sum over d, h: exp(-2 pi i (kd d/Nd + kh h/Nh)) w[d, h, t],
  * pairs of elements: that of height place b and depth place f at out + b*bin + f*row + 2*t. Returns the largest
  * magnitude of a weight, infinite where one is not finite. */
-double ogp_spectrum_of_weights(const struct ogp_plan *plan, const struct fourier *f, void *out, int64_t bin, int64_t row,
-                               const struct weights *w, const struct piece piece[3], double *scratch);
+double ogp_spectrum_of_weights(const struct ogp_plan *plan, const struct fourier *f, void *out, int64_t bin,
+                               int64_t row, const struct weights *w, const struct piece piece[3], double *scratch);
 
 /* taps[(d*kh + h)*kw + t] += real part of sum over kd, kh: exp(+2 pi i (kd d/Nd + kh h/Nh)) s / (Nd*Nh), where the pair
  * s of height place b, depth place f and width tap t is at sum[((b*Nd + f)*kw + t)*2]. */
-void ogp_spectrum_to_taps(const struct fourier *f, double *taps, const double *sum, const int64_t count[3], double *scratch);
+void ogp_spectrum_to_taps(const struct fourier *f, double *taps, const double *sum, const int64_t count[3],
+                          double *scratch);
 
 #endif

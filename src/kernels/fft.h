@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of the complex Fourier transforms: N = A*B points in two steps of small transforms that stay in registers. With
- * n = j + B*i and k = k1 + A*k2 (i, k1 < A; j, k2 < B), e(p/q) = exp(-2 pi i p/q):
+/* Bodies of the complex Fourier transforms: N = A*B points in two steps of small transforms that stay in registers.
+ * With n = j + B*i and k = k1 + A*k2 (i, k1 < A; j, k2 < B), e(p/q) = exp(-2 pi i p/q):
  *
- *   X[k] = sum over j: e(j*k2/B) * e(j*k1/N) * sum over i: e(i*k1/A) x[j + B*i]                     (Cooley and Tukey, 1965)
+ *   X[k] = sum over j: e(j*k2/B) * e(j*k1/N) * sum over i: e(i*k1/A) x[j + B*i]        (Cooley and Tukey, 1965)
  *
  * Forward leaves X[k1 + A*k2] at place B*k1 + k2, the inverse takes it from there: no reordering. Exchanging real and
  * imaginary parts before and after turns a transform into its inverse, so there is one set of small transforms. */
 
-/* Two times (ar + i ai) * (wr + i wi) needs four products and two sums, fused to four operations. */
+/* (re, im) *= (wr, wi): four products and two sums, fused to four operations. */
 INLINE void c_mul(V *re, V *im, T wr, T wi)
 {
     const V r = *re, i = *im;
@@ -69,8 +69,10 @@ INLINE void dft_4(V *re, V *im)
 
 INLINE void dft_5(V *re, V *im)
 {
-    const V c1 = v_set1((T)0.309016994374947424102293417182819059), c2 = v_set1((T)-0.809016994374947424102293417182819059);
-    const V s1 = v_set1((T)0.951056516295153572116439333379382143), s2 = v_set1((T)0.587785252292473129168705954639072769);
+    const V c1 = v_set1((T)0.309016994374947424102293417182819059),
+            c2 = v_set1((T)-0.809016994374947424102293417182819059);
+    const V s1 = v_set1((T)0.951056516295153572116439333379382143),
+            s2 = v_set1((T)0.587785252292473129168705954639072769);
     const V p_re = re[1] + re[4], p_im = im[1] + im[4], q_re = re[2] + re[3], q_im = im[2] + im[3];
     const V m_re = re[1] - re[4], m_im = im[1] - im[4], n_re = re[2] - re[3], n_im = im[2] - im[3];
     const V a_re = re[0] + c1 * p_re + c2 * q_re, a_im = im[0] + c1 * p_im + c2 * q_im;

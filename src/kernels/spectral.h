@@ -119,8 +119,8 @@ INLINE V v_pair(V a, V b, const int half)
     return v_shuffle_two(a, b, of_b + (lane & ~half)) + v_shuffle_two(a, b, of_b + (lane | half));
 }
 
-/* Lane i: the sum of the lanes of v[i], for LANES vectors. A step halves the vectors and the lanes that each still needs;
- * the lane in which v[k] ends is k with its bits reversed. */
+/* Lane i: the sum of the lanes of v[i], for LANES vectors. A step halves the vectors and the lanes that each still
+ * needs; the lane in which v[k] ends is k with its bits reversed. */
 INLINE V v_sums(const V *v)
 {
     V part[LANES];
@@ -134,8 +134,8 @@ INLINE V v_sums(const V *v)
     UNROLL
     for (int half = LANES / 2, count = LANES / 2; half > 0; half /= 2, count /= 2)
         UNROLL
-        for (int k = 0; k < count; k++)
-            part[k] = v_pair(part[2 * k], part[2 * k + 1], half);
+    for (int k = 0; k < count; k++)
+        part[k] = v_pair(part[2 * k], part[2 * k + 1], half);
     return part[0];
 }
 
@@ -151,8 +151,8 @@ INLINE void v_add_one_tap(double *sum, V re, V im)
     sum[1] += (double)both[LANES / 2];
 }
 
-/* TT taps of a bin over all its columns: real and imaginary sums of a tap side by side, as many as a vector has lanes. The
- * four products of a tap share two sums. */
+/* TT taps of a bin over all its columns: real and imaginary sums of a tap side by side, as many as a vector has lanes.
+ * The four products of a tap share two sums. */
 enum { SPECTRAL_TAPS = LANES / 2 };
 
 INLINE void spectral_reduce_taps(const struct ogp_spectral *m, double *sum, const T *y, const T *x, const int TT)

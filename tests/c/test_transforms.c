@@ -16,8 +16,10 @@ static int options_of(struct ogp_options *options, const struct ogp_problem *p, 
                       enum ogp_precision precision, const char *isa)
 {
     ogp_plan *plan = NULL;
-    *options = (struct ogp_options){
-        .size = sizeof *options, .config = precision == OGP_ELEMENTWISE ? NULL : "fourier", .precision = precision, .isa = isa};
+    *options = (struct ogp_options){.size = sizeof *options,
+                                    .config = precision == OGP_ELEMENTWISE ? NULL : "fourier",
+                                    .precision = precision,
+                                    .isa = isa};
     const enum ogp_status status = ogp_plan_create(&plan, p, pass, options, NULL);
     ogp_plan_destroy(plan);
     return status != OGP_NOT_APPLICABLE;
@@ -89,8 +91,8 @@ static void mute(struct tensor *t)
     }
 }
 
-static void expect_muted(const char *text, const struct tensor *got, const struct oracle *want, const struct oracle *bias,
-                         const struct ogp_options *options)
+static void expect_muted(const char *text, const struct tensor *got, const struct oracle *want,
+                         const struct oracle *bias, const struct ogp_options *options)
 {
     int64_t muted = 0;
     for (int64_t i = 0; i < want->count; i++)
