@@ -44,7 +44,9 @@ static bool prepare_direct(struct ogp_plan *plan, int64_t limit)
 
 static bool prepare_fourier(struct ogp_plan *plan, int64_t limit)
 {
-    if (!ogp_fourier_applies(plan) || !prepare_direct(plan, limit))
+    /* below this transforms never pay (docs/transforms.md), and a plan of a small problem must cost little */
+    const double least = 4e6;
+    if ((plan->multiplies < least && !plan->forced) || !ogp_fourier_applies(plan) || !prepare_direct(plan, limit))
         return false;
     return (plan->pass == OGP_GRAD_WEIGHT ? ogp_spectral_reduce_prepare : ogp_spectral_correlate_prepare)(plan, limit);
 }
