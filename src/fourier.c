@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fourier.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "cpu.h"
 #include "direct.h"
-#include "tiling.h"
 #include "util.h"
 
 /* ---- sizes ---- */
-
-/* An odd number of cache lines, so that planes do not meet in a few sets of the cache. */
-static int64_t odd_lines(int64_t elements, int64_t bytes)
-{
-    const int64_t line = OGP_ALIGN / bytes;
-    return (ogp_ceil_div(elements, line) | 1) * line;
-}
 
 struct fourier ogp_fourier(const struct ogp_plan *plan, const struct tiling *t)
 {
@@ -32,9 +23,9 @@ struct fourier ogp_fourier(const struct ogp_plan *plan, const struct tiling *t)
     f.chunks = ogp_ceil_div(ogp_fourier_extent(&plan->lattice[2]) + taps - 1, f.columns);
     f.vectors_all = ogp_ceil_div(ogp_fourier_extent(&plan->lattice[2]) + taps - 1, lanes);
     f.bin = 2 * f.columns;
-    f.plane = odd_lines(f.points[1] * f.bin, f.bytes);
+    f.plane = ogp_odd_lines(f.points[1] * f.bin, f.bytes);
     f.part = f.history + f.columns;
-    f.slab = odd_lines(2 * f.part, f.bytes);
+    f.slab = ogp_odd_lines(2 * f.part, f.bytes);
     return f;
 }
 
@@ -44,6 +35,12 @@ struct twiddles ogp_fourier_carve_twiddles(struct arena *a, const struct fourier
     for (int axis = 0; axis < 2; axis++)
         t.axis[axis] = arena_take(a, (size_t)(2 * f->points[axis] * f->bytes));
     return t;
+}
+
+void ogp_fourier_fill_twiddles(const struct fourier *f, const struct twiddles *t)
+{
+    for (int axis = 0; axis < 2; axis++)
+        ogp_transform_twiddles(t->axis[axis], f->points[axis], f->bytes == sizeof(double));
 }
 
 struct ogp_plan ogp_fourier_direct(const struct ogp_plan *plan)
@@ -239,15 +236,10 @@ void ogp_fourier_carve_reader(struct arena *a, const struct fourier *f, struct r
     r->offset[1] = arena_take(a, most * sizeof(int64_t));
 }
 
-/* Columns [lo, hi) of the chunk that read the tensor. */
-static void inside_columns(const struct sampling *s, int64_t *lo, int64_t *hi)
+/* Columns of the chunk that read the tensor. */
+static struct run inside_columns(const struct sampling *s)
 {
-    *lo = 0;
-    *hi = s->count;
-    if (s->padding == OGP_ZEROS) {
-        *lo = ogp_min(s->first < 0 ? ogp_ceil_div(-s->first, s->step) : 0, s->count);
-        *hi = ogp_max(*lo, ogp_min(s->first < s->extent ? ogp_ceil_div(s->extent - s->first, s->step) : 0, s->count));
-    }
+    return s->padding == OGP_ZEROS ? ogp_inside(s) : (struct run){0, s->count};
 }
 
 /* Whether rows can be read where they lie: all columns of the chunk, in neighbouring elements. */
@@ -284,20 +276,19 @@ static void pack_plane(const struct reader *r, int tile, char *packed, int64_t f
         ogp_pack(r->plan, packed, &block, &r->volume, plane);
         return;
     }
-    int64_t lo, hi;
-    inside_columns(&r->width, &lo, &hi);
-    const int64_t step = hi - lo > 1 ? r->width.step * r->volume.axis[2] : 1;
+    const struct run run = inside_columns(&r->width);
+    const int64_t columns = run.hi - run.lo, step = columns > 1 ? r->width.step * r->volume.axis[2] : 1;
     const char *const plane =
         r->volume.data +
-        (from_d * r->volume.axis[0] + (r->width.first + r->width.step * lo) * r->volume.axis[2]) * f->bytes;
-    for (int64_t h = 0; h < height->count && hi > lo; h++) {
-        char *const row = packed + (h * f->columns + lo) * f->bytes;
+        (from_d * r->volume.axis[0] + (r->width.first + r->width.step * run.lo) * r->volume.axis[2]) * f->bytes;
+    for (int64_t h = 0; h < height->count && columns > 0; h++) {
+        char *const row = packed + (h * f->columns + run.lo) * f->bytes;
         if (r->offset[tile][h] == -1)
             continue;
         if (step == 1)
-            memcpy(row, plane + r->offset[tile][h], (size_t)((hi - lo) * f->bytes));
+            memcpy(row, plane + r->offset[tile][h], (size_t)(columns * f->bytes));
         else
-            r->plan->kernels->gather(row, plane + r->offset[tile][h], step, hi - lo);
+            r->plan->kernels->gather(row, plane + r->offset[tile][h], step, columns);
     }
 }
 
@@ -371,7 +362,9 @@ void ogp_fourier_read(struct reader *r, char *spectra, const void *twiddle, stru
                           .step = f->bin,
                           .imaginary = f->columns,
                           .vectors = r->vectors};
-    inside_columns(&r->width, &survey.lo, &survey.hi);
+    const struct run run = inside_columns(&r->width);
+    survey.lo = run.lo;
+    survey.hi = run.hi;
     memset(r->zero, 0, (size_t)(f->columns * f->bytes));
     if (!in_place(r))
         memset(r->packed, 0, (size_t)(2 * f->points[1] * f->columns * f->bytes));
@@ -404,11 +397,10 @@ void ogp_fourier_zeros(struct reader *r, uint64_t *bits)
 uint64_t ogp_fourier_padding_zeros(const struct reader *r)
 {
     const int64_t columns = r->fourier->columns, read = r->vectors * r->plan->kernels->lanes;
-    int64_t lo, hi;
-    inside_columns(&r->width, &lo, &hi);
+    const struct run run = inside_columns(&r->width);
     uint64_t bits = 0;
     for (int64_t c = 0; c < read; c++)
-        if (c < lo || c >= hi)
+        if (c < run.lo || c >= run.hi)
             bits |= (uint64_t)1 << (64 - columns + c);
     return bits;
 }

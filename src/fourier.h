@@ -5,6 +5,8 @@
 #ifndef OGP_FOURIER_H
 #define OGP_FOURIER_H
 
+#include <math.h>
+
 #include "arena.h"
 #include "pack.h"
 #include "transform.h"
@@ -58,6 +60,7 @@ struct twiddles {
     void *axis[2];
 };
 struct twiddles ogp_fourier_carve_twiddles(struct arena *a, const struct fourier *f);
+void ogp_fourier_fill_twiddles(const struct fourier *f, const struct twiddles *t);
 
 /* ---- units ---- */
 
@@ -93,6 +96,7 @@ struct finding {
     double loudest, quietest;
     bool zeros;
 };
+static const struct finding ogp_nothing_found = {.quietest = INFINITY};
 
 /* Transforms the height of every plane of both tiles into spectra, and adds to what was found. group: rows
  * of a segment. The sum of all elements is added to *sum, if that is not NULL. */
@@ -115,9 +119,11 @@ void ogp_fourier_slab(const struct reader *r, char *slab, const char *spectra, i
 void ogp_fourier_recall(const struct ogp_plan *plan, const struct fourier *f, char *slab, const char *history);
 void ogp_fourier_keep(const struct ogp_plan *plan, const struct fourier *f, char *history, const char *slab);
 
+/* Whether the largest magnitude of an operand can neither overflow in a transform nor vanish in it. */
+bool ogp_fourier_in_range(enum ogp_dtype dtype, double magnitude);
+
 /* Whether transforms do justice to a chunk: its values and those of its history are finite, in a range that cannot
  * overflow, and, unless the precision says otherwise, no quiet segment lies beside one 2^12 times as loud. */
-bool ogp_fourier_in_range(enum ogp_dtype dtype, double magnitude);
 bool ogp_fourier_fits(const struct ogp_plan *plan, const struct finding *chunk, const struct finding *history);
 
 /* ---- the model: cycles of a vector of columns of a chunk, fitted to an Ice Lake server with AVX-512 ---- */

@@ -6,8 +6,7 @@
 #include "arena.h"
 #include "util.h"
 
-/* An odd number of cache lines: rows and planes 2 or 4 KiB apart would meet in a few sets of the cache (+25 % measured). */
-static int64_t odd_lines(int64_t elements, int64_t element_bytes)
+int64_t ogp_odd_lines(int64_t elements, int64_t element_bytes)
 {
     const int64_t line = OGP_ALIGN / element_bytes;
     return (ogp_ceil_div(elements, line) | 1) * line;
@@ -16,18 +15,13 @@ static int64_t odd_lines(int64_t elements, int64_t element_bytes)
 struct block ogp_block(int64_t channels, const int64_t extent[3], int64_t width, int64_t element_bytes)
 {
     struct block b = {.channels = channels, .extent = {extent[0], extent[1], extent[2]}};
-    b.row = odd_lines(width, element_bytes);
-    b.plane = odd_lines(extent[1] * b.row, element_bytes);
-    b.channel = odd_lines(extent[0] * b.plane, element_bytes);
+    b.row = ogp_odd_lines(width, element_bytes);
+    b.plane = ogp_odd_lines(extent[1] * b.row, element_bytes);
+    b.channel = ogp_odd_lines(extent[0] * b.plane, element_bytes);
     return b;
 }
 
-/* The part of a row that lies inside the axis: members [lo, hi). */
-struct run {
-    int64_t lo, hi;
-};
-
-static struct run inside(const struct sampling *s)
+struct run ogp_inside(const struct sampling *s)
 {
     const int64_t before = s->first < 0 ? ogp_ceil_div(-s->first, s->step) : 0;
     const int64_t until = s->first < s->extent ? ogp_ceil_div(s->extent - s->first, s->step) : 0;
@@ -65,7 +59,7 @@ void ogp_pack(const struct ogp_plan *plan, char *out, const struct block *block,
 {
     const size_t bytes = (size_t)ogp_dtype_bytes(plan->problem.dtype);
     const struct sampling *const width = &sampling[2];
-    const struct run run = inside(width);
+    const struct run run = ogp_inside(width);
     for (int64_t d = 0; d < sampling[0].count; d++) {
         const int64_t from_d = ogp_pad_source(sampling[0].padding, sampling[0].extent,
                                               sampling[0].first + (d ? sampling[0].step * d : 0));

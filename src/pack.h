@@ -13,6 +13,16 @@ struct sampling {
     enum ogp_padding padding;
 };
 
+/* The part of a row that lies inside the axis: members [lo, hi). */
+struct run {
+    int64_t lo, hi;
+};
+struct run ogp_inside(const struct sampling *s);
+
+/* A pitch of at least so many elements, an odd number of cache lines: rows and planes 2 or 4 KiB apart would meet in a
+ * few sets of the cache (+25 % measured). */
+int64_t ogp_odd_lines(int64_t elements, int64_t element_bytes);
+
 /* A block [channel][depth][height][width] in scratch: extents, and pitches in elements. */
 struct block {
     int64_t channels, extent[3];

@@ -58,8 +58,7 @@ static void transform_weights(const struct job *job, int64_t at, int worker)
         atomic_store_explicit(s.unfit, 1, memory_order_relaxed);
 }
 
-static struct spectral_scratch carve(struct arena *a, const struct ogp_plan *plan, const struct tiling *t,
-                                     const struct fourier *f)
+static struct spectral_scratch carve(struct arena *a, const struct tiling *t, const struct fourier *f)
 {
     const int64_t ins = t->in_channels, slots = ogp_max(ins, t->out_channels), bins = f->points[0] * f->points[1];
     struct spectral_scratch s = {0};
@@ -71,15 +70,11 @@ static struct spectral_scratch carve(struct arena *a, const struct ogp_plan *pla
     s.unused = arena_take(a, (size_t)(f->columns * f->bytes));
     s.bits = arena_take(a, (size_t)(2 * ins * bins) * sizeof(uint64_t));
     s.window = arena_take(a, (size_t)(2 * bins) * sizeof(uint64_t));
-    s.found = arena_take(a, (size_t)ins * sizeof *s.found);
     ogp_fourier_carve_reader(a, f, &s.reader);
-    (void)plan;
     return s;
 }
 
 /* ---- one unit ---- */
-
-static const struct finding nothing_found = {.quietest = INFINITY};
 
 /* Most rows of zero padding that a window reads beyond one end of the height. */
 static int64_t padding_rows(const struct ogp_plan *plan)
@@ -147,26 +142,25 @@ static struct finding read_chunk(struct spectral_task *task)
 {
     const struct fourier *const f = task->f;
     const int64_t ins = ogp_channels_in(task->plan), bins = 2 * f->points[0] * f->points[1];
-    struct finding all = nothing_found;
+    struct finding all = ogp_nothing_found;
     uint64_t padding = 0;
     for (int64_t in = 0; in < ins; in++) {
-        struct finding *const found = &task->s->found[in];
+        struct finding found = ogp_nothing_found;
         uint64_t *const bits = ogp_spectral_bits(task, in);
-        *found = nothing_found;
         aim_reader(task, in);
         padding = ogp_fourier_padding_zeros(&task->s->reader);
         ogp_fourier_read(&task->s->reader, task->s->spectra + in * f->points[0] * f->plane * f->bytes,
-                         task->shared->twiddles.axis[1], found, segment_rows(task->plan), NULL);
+                         task->shared->twiddles.axis[1], &found, segment_rows(task->plan), NULL);
         for (int64_t k = 0; k < bins && task->remembered; k++)
             bits[k] = f->columns < 64 ? bits[k] >> f->columns : 0;
-        if (found->zeros)
+        if (found.zeros)
             ogp_fourier_zeros(&task->s->reader, bits);
         else if (padding)
             for (int64_t k = 0; k < bins; k++)
                 bits[k] |= padding;
-        all.loudest = fmax(all.loudest, found->loudest);
-        all.quietest = fmin(all.quietest, found->quietest);
-        all.zeros |= found->zeros;
+        all.loudest = fmax(all.loudest, found.loudest);
+        all.quietest = fmin(all.quietest, found.quietest);
+        all.zeros |= found.zeros;
     }
     task->remembered = all.zeros || padding ? ogp_ceil_div(64, f->columns) : ogp_max(task->remembered - 1, 0);
     return all;
@@ -210,9 +204,9 @@ static void multiply(const struct spectral_task *task)
         }
         ogp_fourier_foresee(&s->reader, h);
         for (int64_t out = 0; out < task->place.channels; out++) {
-            const int64_t channel = task->place.group * ogp_channels_out(plan) + task->place.channel + out;
             ogp_spectral_foresee(task, out, h);
-            m.w = task->shared->spectra + (channel * task->shared->channel + h * task->shared->bin) * f->bytes;
+            m.w = task->shared->spectra +
+                  (ogp_spectral_channel(task, out) * task->shared->channel + h * task->shared->bin) * f->bytes;
             plan->kernels->spectral(&m);
             for (int64_t d = 0; d < out_d; d++) {
                 char *const bin = s->spectra + (out * spectra + d * f->plane + h * f->bin) * f->bytes;
@@ -263,7 +257,7 @@ static void run_chunks(struct spectral_task *task)
     const struct lattice *const width = &task->plan->lattice[2];
     const int64_t from = ogp_fourier_first(width), extent = ogp_fourier_extent(width);
     const bool folds = ogp_fourier_folds(task->plan);
-    struct finding before = nothing_found;
+    struct finding before = ogp_nothing_found;
     for (task->chunk = 0; task->chunk < f->chunks; task->chunk++) {
         task->first = from + task->chunk * f->columns - (task->width.taps - 1);
         task->lo = ogp_max(0, from - task->first);
@@ -290,7 +284,7 @@ static void run_unit(const struct job *job, int64_t at, int worker)
     const struct fourier f = ogp_fourier(plan, t);
     struct arena shared_arena = {.base = job->shared}, arena = {.base = ogp_job_scratch(job, worker)};
     const struct shared shared = carve_shared(&shared_arena, plan, &f);
-    struct spectral_scratch scratch = carve(&arena, plan, t, &f);
+    struct spectral_scratch scratch = carve(&arena, t, &f);
     char *const direct = ogp_job_scratch(job, worker) + plan->worker_bytes - plan->direct_bytes;
     struct piece piece[3];
     whole_kernel(plan, piece);
@@ -319,8 +313,7 @@ void ogp_spectral_correlate_run(struct job *job)
     const struct fourier f = ogp_fourier(plan, &plan->tiling);
     struct arena arena = {.base = job->shared};
     const struct shared s = carve_shared(&arena, plan, &f);
-    for (int a = 0; a < 2; a++)
-        ogp_transform_twiddles(s.twiddles.axis[a], f.points[a], plan->problem.dtype == OGP_F64);
+    ogp_fourier_fill_twiddles(&f, &s.twiddles);
     atomic_init(s.unfit, 0);
     ogp_job_each(job, plan->problem.g * ogp_channels_out(plan) * ogp_channels_in(plan), transform_weights);
     ogp_job_each(job, plan->tasks, run_unit);
@@ -332,9 +325,8 @@ static size_t bytes_of(const struct ogp_plan *plan, const struct tiling *t)
 {
     const struct fourier f = ogp_fourier(plan, t);
     struct arena arena = {0};
-    carve(&arena, plan, t, &f);
-    const int64_t taps[3] = {plan->problem.axis[0].k, plan->problem.axis[1].k, plan->problem.axis[2].k};
-    const size_t spectrum = (size_t)ogp_spectrum_scratch(&f, taps) * sizeof(double);
+    carve(&arena, t, &f);
+    const size_t spectrum = (size_t)ogp_spectrum_scratch(plan, &f) * sizeof(double);
     return arena.bytes > spectrum ? arena.bytes : spectrum;
 }
 

@@ -124,32 +124,6 @@ static bool is_straight(const struct spectral_task *task, const struct volume *o
            task->hi == task->s->reader.vectors * task->plan->kernels->lanes;
 }
 
-void ogp_spectral_foresee(const struct spectral_task *task, int64_t out_channel, int64_t d)
-{
-    const int64_t channel = task->place.group * ogp_channels_out(task->plan) + task->place.channel + out_channel;
-    struct volume out;
-    for (int tile = 0; tile < 2; tile++) {
-        const struct span *const span = task->unit.span[tile];
-        char *const row = plane_of(task, tile, channel, d, &out);
-        const int64_t step = span[1].count > 1 ? span[1].step * out.axis[1] : 0;
-        if (d < span[0].count && is_straight(task, &out))
-            for (int64_t h = 0; h < span[1].count; h++)
-                for (int64_t at = 0; at < task->hi * task->f->bytes; at += OGP_ALIGN)
-                    __builtin_prefetch(row + h * step * task->f->bytes + at, 1, 2);
-    }
-}
-
-static void mute_row(const struct spectral_task *task, char *row, uint64_t window, double value)
-{
-    for (int64_t i = 0; i < task->f->columns; i++)
-        if (window >> (64 - task->f->columns + i) & 1) {
-            if (task->f->bytes == 4)
-                ((float *)(void *)row)[i] = (float)value;
-            else
-                ((double *)(void *)row)[i] = value;
-        }
-}
-
 /* Rows of a plane of one tile: `count` of them, that of height 0 at `to`, `step` elements apart. */
 struct rows {
     char *to;
@@ -164,6 +138,29 @@ static struct rows rows_of(const struct spectral_task *task, int tile, int64_t c
     rows.count = d < span[0].count && folds_onto(&task->plan->lattice[0], span[0], d) < 0 ? span[1].count : 0;
     rows.step = span[1].count > 1 ? span[1].step * out->axis[1] : 0;
     return rows;
+}
+
+void ogp_spectral_foresee(const struct spectral_task *task, int64_t out_channel, int64_t d)
+{
+    const int64_t bytes = task->f->bytes;
+    struct volume out;
+    for (int tile = 0; tile < 2; tile++) {
+        const struct rows rows = rows_of(task, tile, ogp_spectral_channel(task, out_channel), d, &out);
+        for (int64_t h = 0; h < rows.count && is_straight(task, &out); h++)
+            for (int64_t at = 0; at < task->hi * bytes; at += OGP_ALIGN)
+                __builtin_prefetch(rows.to + h * rows.step * bytes + at, 1, 2);
+    }
+}
+
+static void mute_row(const struct spectral_task *task, char *row, uint64_t window, double value)
+{
+    for (int64_t i = 0; i < task->f->columns; i++)
+        if (window >> (64 - task->f->columns + i) & 1) {
+            if (task->f->bytes == 4)
+                ((float *)(void *)row)[i] = (float)value;
+            else
+                ((double *)(void *)row)[i] = value;
+        }
 }
 
 /* The rows of one tile from scratch to the output. */
@@ -192,7 +189,7 @@ static void write_plane(const struct spectral_task *task, int64_t out_channel, i
 {
     const struct fourier *const f = task->f;
     struct spectral_scratch *const s = task->s;
-    const int64_t channel = task->place.group * ogp_channels_out(task->plan) + task->place.channel + out_channel;
+    const int64_t channel = ogp_spectral_channel(task, out_channel);
     struct volume out;
     const struct rows rows[2] = {rows_of(task, 0, channel, d, &out), rows_of(task, 1, channel, d, &out)};
     const int64_t most = ogp_max(rows[0].count, rows[1].count);
@@ -229,9 +226,9 @@ void ogp_spectral_write(const struct spectral_task *task)
     const struct ogp_plan *const plan = task->plan;
     const int64_t planes = ogp_max(task->unit.span[0][0].count, task->unit.span[1][0].count);
     for (int64_t out = 0; out < task->place.channels; out++) {
-        const int64_t channel = task->place.group * ogp_channels_out(plan) + task->place.channel + out;
         const struct line *const b = &task->job->b;
-        const double bias = b->data ? ogp_load(plan->problem.dtype, b->data, channel * b->step) : 0;
+        const double bias =
+            b->data ? ogp_load(plan->problem.dtype, b->data, ogp_spectral_channel(task, out) * b->step) : 0;
         for (int64_t d = 0; d < planes; d++)
             write_plane(task, out, d, bias);
     }

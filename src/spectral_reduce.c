@@ -28,12 +28,6 @@ struct scratch {
     double *turn;                 /* of ogp_spectrum_to_taps */
 };
 
-static void kernel_extents(const struct ogp_plan *plan, int64_t taps[3])
-{
-    for (int a = 0; a < 3; a++)
-        taps[a] = plan->problem.axis[a].k;
-}
-
 static struct scratch carve(struct arena *a, const struct ogp_plan *plan, const struct tiling *t,
                             const struct fourier *f)
 {
@@ -41,16 +35,14 @@ static struct scratch carve(struct arena *a, const struct ogp_plan *plan, const 
     const size_t spectra = (size_t)(f->points[0] * f->plane * f->bytes),
                  slab = (size_t)(f->points[0] * f->slab * f->bytes);
     struct scratch s = {0};
-    int64_t taps[3];
-    kernel_extents(plan, taps);
     s.x_spectra = arena_take(a, (size_t)ins * spectra);
     s.gy_spectra = arena_take(a, (size_t)outs * spectra);
     s.history = arena_take(a, (size_t)(ins * bins * 2 * f->history * f->bytes));
     s.x_slab = arena_take(a, (size_t)ins * slab);
     s.gy_slab = arena_take(a, slab);
-    s.products = arena_take(a, (size_t)(outs * ins * bins * 2 * taps[2]) * sizeof(double));
+    s.products = arena_take(a, (size_t)(outs * ins * bins * 2 * plan->problem.axis[2].k) * sizeof(double));
     s.taps = arena_take(a, (size_t)(outs * ins * ogp_kernel_taps(&plan->problem)) * sizeof(double));
-    s.turn = arena_take(a, (size_t)ogp_spectrum_scratch(f, taps) * sizeof(double));
+    s.turn = arena_take(a, (size_t)ogp_spectrum_scratch(plan, f) * sizeof(double));
     ogp_fourier_carve_reader(a, f, &s.x);
     ogp_fourier_carve_reader(a, f, &s.gy);
     return s;
@@ -71,8 +63,6 @@ struct task {
     struct unit unit;
     int64_t chunk, first; /* the first column of gy in the chunk */
 };
-
-static const struct finding nothing_found = {.quietest = INFINITY};
 
 /* Both readers see the same vectors: those that hold columns of x which some output needs. */
 static void aim(const struct task *task, struct reader *r, bool is_x, int64_t channel)
@@ -112,7 +102,7 @@ static struct finding read_chunk(const struct task *task, bool is_x)
     const struct problem *const p = &task->plan->problem;
     const int64_t first = is_x ? pairs->group * p->ci_g + pairs->ci : pairs->group * p->co_g + pairs->co;
     struct reader *const r = is_x ? &task->s->x : &task->s->gy;
-    struct finding found = nothing_found;
+    struct finding found = ogp_nothing_found;
     for (int64_t c = 0; c < (is_x ? pairs->ins : pairs->outs); c++) {
         aim(task, r, is_x, first + c);
         ogp_fourier_read(r, (is_x ? task->s->x_spectra : task->s->gy_spectra) + c * f->points[0] * f->plane * f->bytes,
@@ -174,14 +164,14 @@ static void go_direct(const struct task *task)
 static void add_unit(struct task *task)
 {
     const struct fourier *const f = task->f;
-    struct finding before = nothing_found;
+    struct finding before = ogp_nothing_found;
     /* what the padding of gy meets before the first chunk: zero times anything but a number would not be zero */
     memset(task->s->history, 0, (size_t)(task->pairs.ins * f->points[0] * f->points[1] * 2 * f->history * f->bytes));
     for (task->chunk = 0; task->chunk < f->chunks; task->chunk++) {
         task->first = task->chunk * f->columns - (task->plan->problem.axis[2].k - 1);
         const struct finding x = read_chunk(task, true), gy = read_chunk(task, false);
         const bool fits =
-            ogp_fourier_fits(task->plan, &x, &before) && ogp_fourier_fits(task->plan, &gy, &nothing_found);
+            ogp_fourier_fits(task->plan, &x, &before) && ogp_fourier_fits(task->plan, &gy, &ogp_nothing_found);
         multiply(task, fits);
         if (!fits)
             go_direct(task);
@@ -213,10 +203,8 @@ static void run_task(const struct job *job, int64_t at, int worker)
         task.unit = ogp_fourier_unit(plan, k % units);
         add_unit(&task);
     }
-    int64_t extent[3];
-    kernel_extents(plan, extent);
     for (int64_t k = 0; k < pairs; k++)
-        ogp_spectrum_to_taps(&f, scratch.taps + k * taps, scratch.products + k * each, extent, scratch.turn);
+        ogp_spectrum_to_taps(plan, &f, scratch.taps + k * taps, scratch.products + k * each, scratch.turn);
     ogp_partials_put(job, &task.pairs, split, NULL, scratch.taps, taps);
 }
 
@@ -226,8 +214,7 @@ void ogp_spectral_reduce_run(struct job *job)
     const struct fourier f = ogp_fourier(plan, &plan->tiling);
     struct arena arena = {.base = job->shared};
     const struct twiddles twiddles = carve_shared(&arena, plan, &plan->tiling, &f);
-    for (int a = 0; a < 2; a++)
-        ogp_transform_twiddles(twiddles.axis[a], f.points[a], plan->problem.dtype == OGP_F64);
+    ogp_fourier_fill_twiddles(&f, &twiddles);
     ogp_job_each(job, plan->tasks, run_task);
     ogp_partials_add(job);
 }

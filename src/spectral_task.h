@@ -19,13 +19,12 @@ struct shared {
 /* Memory of a worker. */
 struct spectral_scratch {
     struct reader reader;
-    char *spectra;         /* of a chunk: input channels, later output channels */
-    char *history;         /* [input channel][height place][depth place] */
-    char *x, *y;           /* slabs: input channels, one output channel */
-    char *out, *unused;    /* rows that do not go to the output as they are; a row that goes nowhere */
-    uint64_t *bits;        /* zeros: [input channel][tile][depth][height] */
-    uint64_t *window;      /* [tile][depth][height] */
-    struct finding *found; /* [input channel] */
+    char *spectra;      /* of a chunk: input channels, later output channels */
+    char *history;      /* [input channel][height place][depth place] */
+    char *x, *y;        /* slabs: input channels, one output channel */
+    char *out, *unused; /* rows that do not go to the output as they are; a row that goes nowhere */
+    uint64_t *bits;     /* zeros: [input channel][tile][depth][height] */
+    uint64_t *window;   /* [tile][depth][height] */
 };
 
 struct spectral_task {
@@ -48,6 +47,12 @@ struct spectral_task {
 static inline uint64_t *ogp_spectral_bits(const struct spectral_task *task, int64_t in)
 {
     return task->s->bits + in * 2 * task->f->points[0] * task->f->points[1];
+}
+
+/* Output channel `out` of the task's, counted over all groups. */
+static inline int64_t ogp_spectral_channel(const struct spectral_task *task, int64_t out)
+{
+    return task->place.group * ogp_channels_out(task->plan) + task->place.channel + out;
 }
 
 #endif

@@ -15,9 +15,10 @@ static void add_turned(double *out, const double *in, const double root[2], int6
     }
 }
 
-int64_t ogp_spectrum_scratch(const struct fourier *f, const int64_t taps[3])
+int64_t ogp_spectrum_scratch(const struct ogp_plan *plan, const struct fourier *f)
 {
-    return 2 * taps[2] * (1 + ogp_max(taps[0], f->points[1])) + taps[0] * taps[1] * taps[2];
+    const struct axis *const axis = plan->problem.axis;
+    return 2 * axis[2].k * (1 + ogp_max(axis[0].k, f->points[1])) + axis[0].k * axis[1].k * axis[2].k;
 }
 
 /* ---- from taps ---- */
@@ -88,13 +89,14 @@ double ogp_spectrum_of_weights(const struct ogp_plan *plan, const struct fourier
 
 /* ---- to taps ---- */
 
-void ogp_spectrum_to_taps(const struct fourier *f, double *taps, const double *sum, const int64_t count[3],
+void ogp_spectrum_to_taps(const struct ogp_plan *plan, const struct fourier *f, double *taps, const double *sum,
                           double *scratch)
 {
-    const int64_t nd = f->points[0], nh = f->points[1], kw = count[2];
+    const int64_t nd = f->points[0], nh = f->points[1];
+    const int64_t kd = plan->problem.axis[0].k, kh = plan->problem.axis[1].k, kw = plan->problem.axis[2].k;
     const double scale = 1 / (double)(nd * nh);
     double *const column = scratch; /* [height place][width tap] of one depth tap */
-    for (int64_t d = 0; d < count[0]; d++) {
+    for (int64_t d = 0; d < kd; d++) {
         memset(column, 0, (size_t)(2 * nh * kw) * sizeof(double));
         for (int64_t c = 0; c < nd; c++) {
             double root[2];
@@ -102,12 +104,12 @@ void ogp_spectrum_to_taps(const struct fourier *f, double *taps, const double *s
             for (int64_t b = 0; b < nh; b++)
                 add_turned(column + 2 * b * kw, sum + 2 * (b * nd + c) * kw, root, kw);
         }
-        for (int64_t h = 0; h < count[1]; h++)
+        for (int64_t h = 0; h < kh; h++)
             for (int64_t b = 0; b < nh; b++) {
                 double root[2];
                 ogp_transform_root(nh, ogp_transform_frequency(f->fft[1], b) * h, root);
                 for (int64_t t = 0; t < kw; t++)
-                    taps[(d * count[1] + h) * kw + t] +=
+                    taps[(d * kh + h) * kw + t] +=
                         scale * (column[2 * (b * kw + t)] * root[0] - column[2 * (b * kw + t) + 1] * root[1]);
             }
     }

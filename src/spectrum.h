@@ -6,7 +6,7 @@
 #include "fourier.h"
 
 /* Doubles of scratch that either function takes. */
-int64_t ogp_spectrum_scratch(const struct fourier *f, const int64_t taps[3]);
+int64_t ogp_spectrum_scratch(const struct ogp_plan *plan, const struct fourier *f);
 
 /* conj(W) / (Nd*Nh) of one pair of channels, W[kd, kh](t) = sum over d, h: exp(-2 pi i (kd d/Nd + kh h/Nh)) w[d, h, t],
  * pairs of elements: that of height place b and depth place f at out + b*bin + f*row + 2*t. Returns the largest
@@ -16,7 +16,7 @@ double ogp_spectrum_of_weights(const struct ogp_plan *plan, const struct fourier
 
 /* taps[(d*kh + h)*kw + t] += real part of sum over kd, kh: exp(+2 pi i (kd d/Nd + kh h/Nh)) s / (Nd*Nh), where the pair
  * s of height place b, depth place f and width tap t is at sum[((b*Nd + f)*kw + t)*2]. */
-void ogp_spectrum_to_taps(const struct fourier *f, double *taps, const double *sum, const int64_t count[3],
+void ogp_spectrum_to_taps(const struct ogp_plan *plan, const struct fourier *f, double *taps, const double *sum,
                           double *scratch);
 
 #endif

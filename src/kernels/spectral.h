@@ -134,8 +134,8 @@ INLINE V v_sums(const V *v)
     UNROLL
     for (int half = LANES / 2, count = LANES / 2; half > 0; half /= 2, count /= 2)
         UNROLL
-    for (int k = 0; k < count; k++)
-        part[k] = v_pair(part[2 * k], part[2 * k + 1], half);
+        for (int k = 0; k < count; k++)
+            part[k] = v_pair(part[2 * k], part[2 * k + 1], half);
     return part[0];
 }
 

@@ -121,3 +121,12 @@ def integers(shape, dtype=torch.float32):
 def conv_pair(x, w, b=None, **arguments):
     """(y of ours, y of torch) of one call."""
     return conv3d(x, w, b, **arguments), F.conv3d(x, w, b, **arguments)
+
+
+def second_order(function, tensors, gy, wanted):
+    """Gradients of a weighted sum of those first gradients that are named in wanted, for all inputs and gy."""
+    first = torch.autograd.grad(function(*tensors), tensors, gy, create_graph=True)
+    generator = torch.Generator().manual_seed(1)
+    weights = [torch.randn(t.shape, dtype=t.dtype, generator=generator) for t in first]
+    loss = sum((first[k] * weights[k]).sum() for k in wanted)
+    return torch.autograd.grad(loss, (*tensors, gy), allow_unused=True, materialize_grads=True)

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 import torch
 import torch.nn.functional as F
-from cases import Case, native, ours
+from cases import Case, native, ours, second_order
 from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -44,15 +44,6 @@ def test_gradcheck(case, backend):
 def test_gradcheck_of_every_element(case, backend):
     tensors = case.tensors(double)
     assert gradcheck(lambda *t: ours(case, *t, backend=backend), tensors, check_batched_grad=True)
-
-
-def second_order(function, tensors, gy, wanted):
-    """Gradients of a weighted sum of those first gradients that are named in wanted, for x, w, b and gy."""
-    first = torch.autograd.grad(function(*tensors), tensors, gy, create_graph=True)
-    generator = torch.Generator().manual_seed(1)
-    weights = [torch.randn(t.shape, dtype=t.dtype, generator=generator) for t in first]
-    loss = sum((first[k] * weights[k]).sum() for k in wanted)
-    return torch.autograd.grad(loss, (*tensors, gy), allow_unused=True, materialize_grads=True)
 
 
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)], ids=str)

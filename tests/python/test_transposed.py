@@ -4,7 +4,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from cases import integers, results
+from cases import integers, results, second_order
 from hypothesis import given
 from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -146,15 +146,6 @@ def test_gradcheck(case, backend):
 @pytest.mark.parametrize("case", GRID[5::97] + BEYOND[5:6], ids=str)
 def test_gradcheck_of_every_element_and_in_batches(case, backend):
     assert gradcheck(lambda *t: ours(case, *t), case.tensors(double), check_batched_grad=True)
-
-
-def second_order(function, tensors, gy, wanted):
-    """Gradients of a weighted sum of those first gradients that are named in wanted, for all inputs and gy."""
-    first = torch.autograd.grad(function(*tensors), tensors, gy, create_graph=True)
-    generator = torch.Generator().manual_seed(1)
-    weights = [torch.randn(t.shape, dtype=t.dtype, generator=generator) for t in first]
-    loss = sum((first[k] * weights[k]).sum() for k in wanted)
-    return torch.autograd.grad(loss, (*tensors, gy), allow_unused=True, materialize_grads=True)
 
 
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)], ids=str)
