@@ -453,7 +453,7 @@ def test_bad_values(x, w, b, arguments, text, backend):
 
 
 @pytest.mark.parametrize("name", ["stride", "padding", "output_padding", "dilation", "groups"])
-@pytest.mark.parametrize("value", [1.0, None, (1.0, 1, 1), True, object()], ids=str)
+@pytest.mark.parametrize("value", [1.0, None, (1.0, 1, 1), True, object()], ids=lambda value: type(value).__name__)
 def test_arguments_of_another_type(name, value, backend):
     for function in (F.conv_transpose3d, conv_transpose3d):
         with pytest.raises(TypeError, match=rf"conv_transpose3d\(\): argument '{name}'"):
