@@ -121,12 +121,28 @@ def parse(text, dtype="f32"):
     if min(x_shape) < 1 or w_shape[0] < 1:
         raise RuntimeError(f"expected extents and channels of 1 and more, got input {x_shape}, {w_shape[0]} outputs")
     shown = [word for word in words if word not in (*_PASS_WORDS, *DTYPES)]
-    return _checked(Problem(
-        " ".join(["transposed", *shown] if transposed else shown), x_shape[1], w_shape[0], w_shape[2:], stride, pad_lo,
-        dilation, groups, PADDING_MODES[mode], x_shape[0], *x_shape[2:], note.strip(), "f64" if code else dtype,
-        transposed, _output_padding(pad_lo, pad_hi, stride, dilation, transposed),
-        tuple(word[0] for word in _LAYOUTS if word in words),
-    ))  # fmt: skip
+    return _checked(
+        Problem(
+            name=" ".join(["transposed", *shown] if transposed else shown),
+            note=note.strip(),
+            dtype="f64" if code else dtype,
+            cin=x_shape[1],
+            cout=w_shape[0],
+            kernel=w_shape[2:],
+            stride=stride,
+            padding=pad_lo,
+            dilation=dilation,
+            groups=groups,
+            padding_mode=PADDING_MODES[mode],
+            n=x_shape[0],
+            d=x_shape[2],
+            h=x_shape[3],
+            w=x_shape[4],
+            transposed=transposed,
+            output_padding=_output_padding(pad_lo, pad_hi, stride, dilation, transposed),
+            last=tuple(word[0] for word in _LAYOUTS if word in words),
+        )
+    )
 
 
 def read(paths, dtype="f32"):

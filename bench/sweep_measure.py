@@ -78,6 +78,14 @@ def compare(row, limit):
         row["auto_ratio"] = better[0] / auto
 
 
+def share_of_peak(row, machine):
+    """Sets each side's `of_fma`: its GF/s over the FMA peak, half of that for float64."""
+    peak = machine["fma_gflops"] / (2 if row["dtype"] == "f64" else 1)
+    for result in row["sides"].values():
+        if "gflops" in result:
+            result["of_fma"] = result["gflops"] / peak
+
+
 def _row(problem, name, results, auto_backend, machine):
     row = {
         "problem": problem.name,
@@ -89,11 +97,10 @@ def _row(problem, name, results, auto_backend, machine):
         "auto_backend": auto_backend,
         "sides": results,
     }
-    peak = machine["fma_gflops"] / (2 if problem.dtype == "f64" else 1)
     for result in results.values():
         if "min_s" in result:
             result["gflops"] = row["flops"] / result["min_s"] / 1e9
-            result["of_fma"] = result["gflops"] / peak
+    share_of_peak(row, machine)
     if "c" in results:
         row |= problem.plans(name, machine["threads"])
     return row
