@@ -3,6 +3,10 @@
 
 import shared  # noqa: F401, isort: skip
 
+from dataclasses import replace
+from math import prod
+
+import numpy
 from bench_child import Crash
 from bench_perf import backend_of, cropped, interleave
 from problem_lines import DTYPES
@@ -10,14 +14,47 @@ from sweep_sides import NATIVE, OUTPUTS, TorchPasses
 
 TOLERANCE = {"f32": 1e-4, "f64": 1e-10}  # of an output, relative to its largest entry
 _CHECK_LIMIT = 60.0  # seconds of a crop, which is small
+_COLUMNS = 1 << 30  # bytes of the columns into which native unfolds a group of a crop in float64
+
+
+def _columns(problem):
+    layer = problem.convolution
+    return 8 * layer.n * prod(layer.w_shape[1:]) * prod(layer.y_shape[2:])
+
+
+def crop(problem):
+    """A problem of the same kind, small enough to be computed by native in float64: the largest extents shrink until
+    _COLUMNS holds the columns, but no extent below what a window needs inside of its padding."""
+    small = cropped(problem)
+    axes = ("d", "h", "w")
+    windows = [l * (k - 1) + 1 for l, k in zip(problem.dilation, problem.kernel)]
+    least = {axis: max(window - 2 * p, p + 1) for axis, window, p in zip(axes, windows, problem.padding)}
+    while _columns(small) > _COLUMNS:
+        axis = max(axes, key=lambda axis: getattr(small, axis) - least[axis])
+        if getattr(small, axis) <= least[axis]:
+            break
+        small = replace(small, **{axis: getattr(small, axis) - 1})
+    return small
 
 
 def reference(problem):
-    """y, gx, gw and gb of native in float64, on the values that the sides have."""
-    passes = TorchPasses(problem, "native", "native", "cpu")
-    passes.conv.double()
-    passes.x, passes.gy = passes.x.detach().double().requires_grad_(), passes.gy.double()
-    return passes.outputs("native")
+    """{'y': ..., 'gx': ..., 'gw': ..., 'gb': ...} of native in float64, on the values that the sides have, a group at a
+    time: native unfolds all of them at once."""
+    conv, x, gy = (part.double() for part in problem.tensors("native"))
+    groups = problem.groups
+    one = TorchPasses(
+        replace(problem, groups=1, cin=problem.cin // groups, cout=problem.cout // groups, dtype="f64"),
+        "native", "native", "cpu",
+    )  # fmt: skip
+    parts = []
+    for weight, bias, one_x, one_gy in zip(
+        conv.weight.chunk(groups), conv.bias.chunk(groups), x.chunk(groups, 1), gy.chunk(groups, 1)
+    ):
+        one.conv.weight.data, one.conv.bias.data = weight.detach(), bias.detach()
+        one.x, one.gy = one_x.detach().requires_grad_(), one_gy
+        parts.append(one.outputs("native"))
+    axes = {"y": 1, "gx": 1, "gw": 0, "gb": 0}
+    return {name: numpy.concatenate([part[name] for part in parts], axis) for name, axis in axes.items()}
 
 
 def largest_error(got, want):
@@ -41,7 +78,7 @@ def _check(side, small, want, backend):
 
 def _begin(sides, problem, auto_backend):
     """Checks the sides on a crop, by the backend of the full size, then builds the problem itself. {kind: error}."""
-    small = cropped(problem)
+    small = crop(problem)
     want = reference(small)
     errors = {}
     for kind, side in sides.items():

@@ -243,6 +243,31 @@ def test_wrong_outputs_are_rows_that_say_so(monkeypatch, tmp_path, capsys):
     assert "c: wrong" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("line", [
+    "n2 g2 ci4 co6 i5x6x7 k3x2x1 s1x2x1 p1x0x0 l1x1x2",
+    "g3 ci3 co6 i5 k3 p2 reflect",
+    "transposed g2 ci4 co6 i3x4x5 k3 s2 p1 q0",
+])  # fmt: skip
+def test_the_reference_is_native_in_float64(line):
+    problem = problem_lines.parse(line)
+    conv, x, gy = (part.double() for part in problem.tensors("native"))
+    x.requires_grad_()
+    y = conv(x)
+    gradients = torch.autograd.grad(y, [x, conv.weight, conv.bias], gy)
+    want = {name: t.detach().numpy() for name, t in zip(sweep_sides.OUTPUTS, (y, *gradients))}
+    assert sweep_measure.largest_error(sweep_measure.reference(problem), want) < 1e-12
+
+
+def test_a_crop_has_columns_that_fit():
+    large = problem_lines.parse("g8 ci8 co8 i32 k31 p15")
+    small = sweep_measure.crop(large)
+    assert sweep_measure._columns(small) <= 1 << 30 < sweep_measure._columns(large)
+    assert min(small.d, small.h, small.w) >= 16  # each tap meets the volume somewhere
+    tight = sweep_measure.crop(problem_lines.parse("ci20000 co1 i64 k31"))
+    assert (tight.d, tight.h, tight.w) == (31, 31, 31)
+    assert sweep_measure.crop(problem_lines.parse("i9x40x40 k3 p1")).y_shape[2:] == (9, 10, 26)
+
+
 def test_a_nan_is_wrong():
     want = {name: torch.ones(2).numpy() for name in sweep_sides.OUTPUTS}
     got = {**want, "gx": torch.tensor([1.0, math.nan]).numpy()}
