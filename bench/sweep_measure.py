@@ -98,7 +98,8 @@ def _best(results, kinds):
 def compare(row, limit):
     """Adds what the results of a row say of one another: `best_native`; `ratio`, its time over that of the C core, or
     `ratio_at_least` where every native was given up at `limit` seconds; `auto_ratio`, the time of the faster of the
-    C core and of native in the layout that auto is given, over that of auto."""
+    C core and of native in the layout that auto is given, over that of auto; `rule_ratio`, the same over the time of
+    the one that auto took, so that a wrong choice is told from a noisy measurement."""
     results = row["sides"]
     ours, native = results.get("c", {}).get("min_s"), _best(results, NATIVE)
     if native:
@@ -113,6 +114,9 @@ def compare(row, limit):
     auto, better = results.get("auto", {}).get("min_s"), _best(results, ("c", alike))
     if auto and better:
         row["auto_ratio"] = better[0] / auto
+    took = results.get("c" if row["auto_backend"] == "c" else alike, {}).get("min_s")
+    if auto and took:
+        row["rule_ratio"] = better[0] / took
 
 
 def share_of_peak(row, machine):

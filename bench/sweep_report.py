@@ -78,6 +78,11 @@ def _core_lines(rows):
         yield from (f"  {row['ratio']:.2f}x  {_named(row)}" for row in slow[:_WORST])
 
 
+def _taken(row):
+    itself = f", itself at {row['rule_ratio']:.2f}" if "rule_ratio" in row else ""
+    return f"{row['auto_backend']}{itself}"
+
+
 def _auto_lines(rows):
     judged = sorted((row for row in rows if "auto_ratio" in row), key=lambda row: row["auto_ratio"])
     if not judged:
@@ -86,7 +91,7 @@ def _auto_lines(rows):
     worst = judged[0]
     yield f"auto against the faster of C core and native: worst {worst['auto_ratio']:.2f} ({_named(worst).strip()})"
     yield f"  below {GOAL_AUTO}: {len(below)} of {len(judged)}"
-    yield from (f"  {row['auto_ratio']:.2f}  {_named(row)}, took {row['auto_backend']}" for row in below[:_WORST])
+    yield from (f"  {row['auto_ratio']:.2f}  {_named(row)}, took {_taken(row)}" for row in below[:_WORST])
 
 
 def summary(rows):

@@ -313,6 +313,7 @@ def test_the_ratio_is_to_the_better_layout_and_that_of_auto_to_its_own():
     seconds = {("forward", side): value for side, value in seconds.items()}
     row = compared(seconds)
     assert (row["ratio"], row["best_native"], row["auto_ratio"]) == (0.5, "native_last", 0.75)
+    assert row["rule_ratio"] == 0.75
     (row,) = result(seconds)["rows"]
     row["problem"] += " xndhwc"
     sweep_measure.compare(row, 8.0)
@@ -336,7 +337,7 @@ def test_the_summary_names_the_worst():
     text = sweep_report.summary(rows)
     assert "  forward          0 of 1 (0%)" in text and "  all              2 of 3 (67%)" in text
     assert "(1 of 1 below 1.0):\n  0.50x  forward" in text
-    assert "worst 0.91" in text and "below 0.95: 1 of 2" in text
+    assert "worst 0.91" in text and "below 0.95: 1 of 2" in text and "took c, itself at 0.50" in text
 
 
 # ---- comparison and roofline ----
