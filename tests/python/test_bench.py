@@ -25,6 +25,7 @@ import bench_passes  # noqa: E402
 import bench_perf  # noqa: E402
 import bench_precision  # noqa: E402
 import bench_reference  # noqa: E402
+import bench_volumes  # noqa: E402
 from patterns import PATTERNS, SMALL, Pattern  # noqa: E402
 
 
@@ -148,6 +149,26 @@ def test_work_is_counted_as_the_direct_computation():
     pattern = small()
     assert bench_perf.flops(pattern, "forward") == 2 * torch.Size(pattern.y_shape).numel() * 2 * 18
     assert bench_perf.flops(pattern, "forward_backward") == 3 * bench_perf.flops(pattern, "forward")
+
+
+def test_a_seismic_volume_is_timed_warm_and_its_chunks_sent_direct_are_counted(tmp_path):
+    file = tmp_path / "result.json"
+    done = run(
+        "--scale", "0.2", "--repeats", "2", "--pattern", "train05", "--backend", "c", "--no-native", "--passes",
+        "forward,grad_weight", "--data", "seismic", "--warm", "--json", file,
+    )  # fmt: skip
+    for row in json.loads(file.read_text())["rows"]:
+        assert 0 <= row["sent_direct"] < row["chunks"]
+        assert row["warm_s"] > 0 and row["warm_of_fresh"] == pytest.approx(row["warm_s"] / row["ours"]["min_s"])
+        assert f"{row['sent_direct']} of {row['chunks']} chunks direct" in done.stdout
+    assert "ogp:" not in done.stderr
+
+
+def test_a_seismic_volume_is_muted_on_top_and_falls_off_with_depth():
+    volume = bench_volumes.seismic((1, 2, 96, 20, 30))[0]
+    assert not volume[:, :9].any() and volume[:, 30:].all()
+    assert volume[:, 30:50].std() > 2 * volume[:, 76:].std() > 0
+    assert not torch.equal(volume[0], volume[1])
 
 
 def test_perf_mode_writes_table_json_csv_and_plot(tmp_path):

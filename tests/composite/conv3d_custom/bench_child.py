@@ -3,8 +3,10 @@
 
 import contextlib
 import multiprocessing
+import os
 import resource
 import signal
+from unittest import mock
 
 import torch
 from bench_device import forbid_hf32, resident
@@ -74,11 +76,14 @@ class Child:
     """One side. Starts when first needed and again after a crash; the pattern is then rebuilt.
 
     make(pattern, kind, backend, device) builds what runs there, an object with the methods and `names` of Passes; it is
-    a function of a module. small is a pattern that it can build, to start from."""
+    a function of a module. small is a pattern that it can build, to start from. environment: of the process, beside
+    what it inherits."""
 
     def __init__(
-        self, kind, threads, backend="auto", device="cpu", memory_limit=0, hf32=True, make=Passes, small=SMALL
-    ):
+        self, kind, threads, backend="auto", device="cpu", memory_limit=0, hf32=True, make=Passes, small=SMALL,
+        environment=()
+    ):  # fmt: skip
+        self._environment = dict(environment)
         self._args = (kind, threads, backend, device, memory_limit, hf32, make, small)
         self._survives = device == "cpu"  # after an error a device answers every later call with it
         self._process = None
@@ -88,7 +93,8 @@ class Child:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, *self._args), daemon=True)
-        self._process.start()
+        with mock.patch.dict(os.environ, self._environment):
+            self._process.start()
         theirs.close()
 
     def _ask(self, command, timeout):

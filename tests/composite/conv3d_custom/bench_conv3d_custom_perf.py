@@ -4,6 +4,7 @@
   python3 bench_conv3d_custom_perf.py                              all passes of all patterns, full size
   python3 bench_conv3d_custom_perf.py --pattern train04 --scale 0.25
   python3 bench_conv3d_custom_perf.py --scaling --pattern train04,train05
+  python3 bench_conv3d_custom_perf.py --data seismic --warm --pattern train05
   python3 bench_conv3d_custom_perf.py --mode precision
   python3 bench_conv3d_custom_perf.py --device npu --no-hf32       the default device where torch_npu finds one
 """
@@ -23,6 +24,7 @@ import bench_training
 import torch
 from bench_options import Progress, check_file, half_of_memory, listed, positive
 from bench_passes import PASSES
+from bench_volumes import VOLUMES
 from patterns import PATTERNS
 
 from oil_gas_ops_prospect.conv3d_custom import npu_available
@@ -41,6 +43,8 @@ def _options(arguments):
     add("--device", default="npu" if npu_available() else "cpu")
     add("--no-hf32", dest="hf32", action="store_false", help="NPU: no rounding of float32 convolutions to HF32")
     add("--backend", choices=("auto", "c", "composite"), default="auto", help="what ours runs on")
+    add("--data", choices=VOLUMES, default="noise", help="perf: what fills the tensors")
+    add("--warm", action="store_true", help="perf: also time the C core into outputs that are there already")
     add("--no-native", dest="native", action="store_false", help="ours alone")
     add("--native-timeout", type=positive(float), default=240.0, metavar="SECONDS", help="of one native call")
     add("--native-memory", type=positive(float), default=half_of_memory(), metavar="GIB", help="that native may take")

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The passes of one pattern as timed calls, on tensors built once, by ours or by native."""
 
+import contextlib
+import os
+import re
+import tempfile
 import time
+from unittest import mock
 
 import torch
 from bench_device import held, highest, synchronise
+from bench_volumes import VOLUMES
 from torch import nn
 
-from oil_gas_ops_prospect.conv3d_custom import Conv3d, conv3d_backend
+from oil_gas_ops_prospect.conv3d_custom import Conv3d, conv3d_backend, core
 
 PASSES = ("forward", "grad_input", "grad_weight", "forward_backward")
 
@@ -40,24 +46,59 @@ def timed(call, calls, device):
     return seconds, max(0, highest(device) - before - returned)
 
 
+def _kept():
+    """In place of core's fresh outputs: the same tensor for every call of the same shape."""
+    tensors = {}
+
+    def empty(like, shape, layout):
+        key = (tuple(shape), like.dtype, layout)
+        if key not in tensors:
+            tensors[key] = torch.zeros(shape, dtype=like.dtype).contiguous(memory_format=layout)
+        return tensors[key]
+
+    return empty
+
+
+@contextlib.contextmanager
+def _errors_in(file):
+    """What the process writes to its standard error, C code included, goes to `file`."""
+    before = os.dup(2)
+    os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+
+
+@contextlib.contextmanager
+def _quiet():
+    """Keeps the lines of OGP_VERBOSE away."""
+    if "OGP_VERBOSE" not in os.environ:
+        yield
+        return
+    with open(os.devnull, "w") as nowhere, _errors_in(nowhere):
+        yield
+
+
 class Passes:
-    """Tensors of a pattern and its passes. Same seed, same values on every side."""
+    """Tensors of a pattern and its passes. Same seed, same values on every side. data: a name of VOLUMES."""
 
     names = PASSES
 
-    def __init__(self, pattern, kind, backend, device):
+    def __init__(self, pattern, kind, backend, device, data="noise"):
         torch.manual_seed(0)
         self.device = device
         self.backend = backend
         self.conv = layer(pattern, kind).to(device)
-        self.x = torch.randn(pattern.x_shape, device=device, requires_grad=True)
-        self.gy = torch.randn(pattern.y_shape, device=device)
+        self.x = VOLUMES[data](pattern.x_shape).to(device).requires_grad_()
+        self.gy = VOLUMES[data](pattern.y_shape).to(device)
         self.y = None
 
     def prepare(self, name):
         """What a pass needs from before its clock starts: a gradient alone needs the graph of a forward."""
         if name in ("grad_input", "grad_weight") and self.y is None:
-            with conv3d_backend(self.backend):
+            with _quiet(), conv3d_backend(self.backend):
                 self.y = self.conv(self.x)
 
     def _call(self, name):
@@ -86,5 +127,22 @@ class Passes:
         """(seconds of one call, bytes by which the device's memory, for the CPU that of the process, grew at its
         highest beyond the tensors that it returns). On small volumes a process's bytes are too few: the allocator
         reuses what it kept. `calls` calls are timed together. The pass is prepared."""
-        with conv3d_backend(self.backend):
+        with _quiet(), conv3d_backend(self.backend):
             return timed(self._call(name), calls, self.device)
+
+    def warm(self, name, calls):
+        """Least seconds of `calls` calls on the C core into the same outputs, which the first call has made resident."""
+        with mock.patch.object(core, "_empty", _kept()), _quiet(), conv3d_backend("c"):
+            call = self._call(name)
+            call()
+            return min(timed(call, 1, self.device)[0] for _ in range(calls))
+
+    def sent_direct(self, name):
+        """(chunks that no transform served, all chunks) of a call on the C core, (0, 0) where no transform was
+        planned. Needs a process that was started with OGP_VERBOSE=1."""
+        with tempfile.TemporaryFile() as file:
+            with _errors_in(file), conv3d_backend("c"):
+                self._call(name)()
+            file.seek(0)
+            counts = re.findall(rb"direct (\d+) of (\d+) chunks", file.read())
+        return tuple(sum(int(count[k]) for count in counts) for k in (0, 1))

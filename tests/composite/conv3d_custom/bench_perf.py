@@ -2,13 +2,14 @@
 """Perf mode: every pass of every pattern, ours and native in turn, each in a process of its own."""
 
 import contextlib
+import functools
 import statistics
 from dataclasses import replace
 
 import torch
 from bench_child import Child, Crash
 from bench_device import factor_rounding
-from bench_passes import PASSES, layer
+from bench_passes import PASSES, Passes, layer
 
 from oil_gas_ops_prospect import _core
 from oil_gas_ops_prospect.conv3d_custom import conv3d_backend
@@ -152,7 +153,11 @@ def plans(pattern, name, threads, dtype=0):
 def _side(kind, options):
     native = kind == "native"
     limit = int(options.native_memory * 2**30) if native and options.device == "cpu" else 0
-    child = Child(kind, options.threads, options.backend, options.device, limit, options.hf32)
+    make = functools.partial(Passes, data=options.data)
+    aloud = {} if options.data == "noise" else {"OGP_VERBOSE": "1"}
+    child = Child(
+        kind, options.threads, options.backend, options.device, limit, options.hf32, make, environment=aloud
+    )
     return Side(child, options.native_timeout if native else None)
 
 
@@ -188,6 +193,19 @@ def _row(pattern, name, sides, machine, backend):
     return row
 
 
+def _on_the_core(row, child, options):
+    """What else there is to know of a pass on the C core, as options ask."""
+    known = {}
+    if "crash" in row["ours"]:
+        return known
+    if options.warm:
+        known["warm_s"] = child.call("warm", row["pass"], options.repeats)
+        known["warm_of_fresh"] = known["warm_s"] / row["ours"]["min_s"]
+    if options.data != "noise":
+        known["sent_direct"], known["chunks"] = child.call("sent_direct", row["pass"])
+    return known
+
+
 def measure(sides, patterns, options, machine, progress):
     """The rows of all patterns, yielded as they come. A pattern that ours does not compute right is not timed."""
     for pattern in patterns:
@@ -205,4 +223,5 @@ def measure(sides, patterns, options, machine, progress):
             for side in sides.values():
                 side.begin(name)
             interleave(list(sides.values()), options.repeats)
-            yield {**_row(pattern, name, sides, machine, backend), "checked_error": checked}
+            row = {**_row(pattern, name, sides, machine, backend), "checked_error": checked}
+            yield row | (_on_the_core(row, sides["ours"].child, options) if backend == "c" else {})

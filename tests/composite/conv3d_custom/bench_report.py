@@ -57,6 +57,10 @@ def line(row):
         _percent(row.get("of_fma")), _percent(row.get("of_copy")), _mib(row.get("scratch_bytes")),
         _mib(ours.get("peak_bytes")), _mib(native.get("peak_bytes")),
     )  # fmt: skip
+    if "warm_s" in row:
+        text += f"  warm {_ms(row['warm_s'])} ms ({row['gflops'] / row['warm_of_fresh']:.0f} GF/s)"
+    if row.get("chunks"):
+        text += f"  {row['sent_direct']} of {row['chunks']} chunks direct"
     if row.get("backend") == "native":
         text += "  ours takes native here"
     for side, result in (("ours", ours), ("native", native)):
