@@ -81,10 +81,11 @@ struct reader {
     struct sampling width;          /* of the chunk */
     int64_t vectors;                /* that its columns fill */
     bool begins;                    /* the first chunk of a unit */
+    struct run rows[2];             /* [tile] of the height: those that are not padding */
     /* scratch of ogp_fourier_carve_reader */
-    char *packed, *zero;
-    const void **row[2], **inside;
-    int64_t *offset[2]; /* [tile][row of the height]: bytes from the plane, -1: padding */
+    char *packed[2];    /* [tile]: a plane of the chunk, [height][column] */
+    int64_t *offset[2]; /* [tile][height]: elements from the plane of the tensor */
+    int64_t *place;     /* [height]: elements from a packed plane */
 };
 void ogp_fourier_carve_reader(struct arena *a, const struct fourier *f, struct reader *r);
 
@@ -98,8 +99,9 @@ struct finding {
 };
 static const struct finding ogp_nothing_found = {.quietest = INFINITY};
 
-/* Transforms the height of every plane of both tiles into spectra, and adds to what was found. group: rows
- * of a segment. The sum of all elements is added to *sum, if that is not NULL. */
+/* Transforms the height of every plane of both tiles into spectra, whose other planes become zero with the first chunk
+ * of a unit, and adds to what was found. group: rows of a segment. The sum of all elements is added to *sum, if that
+ * is not NULL. */
 void ogp_fourier_read(struct reader *r, char *spectra, const void *twiddle, struct finding *found, int64_t group,
                       double *sum);
 
@@ -107,13 +109,13 @@ void ogp_fourier_read(struct reader *r, char *spectra, const void *twiddle, stru
 void ogp_fourier_foresee(const struct reader *r, int64_t d);
 
 /* Adds the zeros of the chunk to the highest `columns` bits of bits[(tile*points[0] + d)*points[1] + h]. */
-void ogp_fourier_zeros(struct reader *r, uint64_t *bits);
+void ogp_fourier_zeros(const struct reader *r, uint64_t *bits);
 
 /* The same bits of any row of a chunk where only padding is zero. */
 uint64_t ogp_fourier_padding_zeros(const struct reader *r);
 
 /* Transforms the depth of height bin h into the columns of a slab behind its history. */
-void ogp_fourier_slab(const struct reader *r, char *slab, const char *spectra, int64_t h, const void *twiddle);
+void ogp_fourier_slab(const struct reader *r, char *slab, char *spectra, int64_t h, const void *twiddle);
 
 /* Takes the history of a bin to its slab, and from it what the next chunk will need. */
 void ogp_fourier_recall(const struct ogp_plan *plan, const struct fourier *f, char *slab, const char *history);

@@ -66,8 +66,8 @@ static struct spectral_scratch carve(struct arena *a, const struct tiling *t, co
     s.history = arena_take(a, (size_t)(ins * bins * 2 * f->history * f->bytes));
     s.x = arena_take(a, (size_t)(ins * f->points[0] * f->slab * f->bytes));
     s.y = arena_take(a, (size_t)(f->points[0] * f->bin * f->bytes));
-    s.out = arena_take(a, (size_t)(2 * f->points[1] * f->columns * f->bytes));
-    s.unused = arena_take(a, (size_t)(f->columns * f->bytes));
+    for (int tile = 0; tile < 2; tile++)
+        s.out[tile] = arena_take(a, (size_t)(f->points[1] * f->columns * f->bytes));
     s.bits = arena_take(a, (size_t)(2 * ins * bins) * sizeof(uint64_t));
     s.window = arena_take(a, (size_t)(2 * bins) * sizeof(uint64_t));
     ogp_fourier_carve_reader(a, f, &s.reader);
@@ -186,14 +186,15 @@ static void multiply(const struct spectral_task *task)
                              .x_imaginary = f->part,
                              .y_step = f->bin,
                              .y_imaginary = f->columns};
-    struct ogp_fft back = {.re = s->reader.row[0],
-                           .im = s->reader.row[1],
+    struct ogp_fft back = {.re_step = f->plane,
+                           .im_step = f->plane,
+                           .re_count = out_d,
+                           .im_count = out_d,
                            .bins = s->y,
                            .twiddle = task->shared->twiddles.axis[0],
                            .step = f->bin,
                            .imaginary = f->columns,
-                           .vectors = s->reader.vectors,
-                           .count = out_d};
+                           .vectors = s->reader.vectors};
     for (int64_t h = 0; h < f->points[1]; h++) {
         for (int64_t in = 0; in < ins; in++) {
             char *const slab = s->x + in * x_size * f->bytes;
@@ -208,11 +209,8 @@ static void multiply(const struct spectral_task *task)
             m.w = task->shared->spectra +
                   (ogp_spectral_channel(task, out) * task->shared->channel + h * task->shared->bin) * f->bytes;
             plan->kernels->spectral(&m);
-            for (int64_t d = 0; d < out_d; d++) {
-                char *const bin = s->spectra + (out * spectra + d * f->plane + h * f->bin) * f->bytes;
-                s->reader.row[0][d] = bin;
-                s->reader.row[1][d] = bin + f->columns * f->bytes;
-            }
+            back.re = s->spectra + (out * spectra + h * f->bin) * f->bytes;
+            back.im = (char *)back.re + f->columns * f->bytes;
             f->fft[0]->inverse(&back);
             ogp_spectral_fold_depth(task, out, h);
         }

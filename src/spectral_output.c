@@ -30,14 +30,19 @@ void ogp_spectral_fold_depth(const struct spectral_task *task, int64_t out_chann
     }
 }
 
+/* Row h of a tile in scratch. */
+static char *scratch_row(const struct spectral_task *task, int tile, int64_t h)
+{
+    return task->s->out[tile] + h * task->f->columns * task->f->bytes;
+}
+
 /* Adds the rows of a tile that fold to those they fold onto. */
 static void fold_height(const struct spectral_task *task, int tile)
 {
-    const void *const *const row = task->s->reader.row[tile];
     for (int64_t h = 0; h < task->unit.span[tile][1].count; h++) {
         const int64_t onto = folds_onto(&task->plan->lattice[1], task->unit.span[tile][1], h);
         if (onto >= 0)
-            task->plan->kernels->scatter((char *)(uintptr_t)row[onto], 1, row[h],
+            task->plan->kernels->scatter(scratch_row(task, tile, onto), 1, scratch_row(task, tile, h),
                                          task->s->reader.vectors * task->plan->kernels->lanes, 0, 1);
     }
 }
@@ -117,11 +122,14 @@ static char *plane_of(const struct spectral_task *task, int tile, int64_t channe
                task->f->bytes;
 }
 
-/* Whether rows of the chunk go to the output as they are. */
-static bool is_straight(const struct spectral_task *task, const struct volume *out)
+/* Vectors of the chunk that go to the output as they are; the others pass through scratch. */
+static struct run straight_vectors(const struct spectral_task *task, const struct volume *out)
 {
-    return out->axis[2] == 1 && task->lo == 0 && !task->job->accumulate && !ogp_fourier_folds(task->plan) &&
-           task->hi == task->s->reader.vectors * task->plan->kernels->lanes;
+    const int lanes = task->plan->kernels->lanes;
+    if (out->axis[2] != 1 || task->job->accumulate || ogp_fourier_folds(task->plan))
+        return (struct run){0, 0};
+    const int64_t lo = ogp_ceil_div(task->lo, lanes);
+    return (struct run){lo, ogp_max(lo, task->hi / lanes)};
 }
 
 /* Rows of a plane of one tile: `count` of them, that of height 0 at `to`, `step` elements apart. */
@@ -146,15 +154,16 @@ void ogp_spectral_foresee(const struct spectral_task *task, int64_t out_channel,
     struct volume out;
     for (int tile = 0; tile < 2; tile++) {
         const struct rows rows = rows_of(task, tile, ogp_spectral_channel(task, out_channel), d, &out);
-        for (int64_t h = 0; h < rows.count && is_straight(task, &out); h++)
-            for (int64_t at = 0; at < task->hi * bytes; at += OGP_ALIGN)
+        for (int64_t h = 0; h < rows.count && out.axis[2] == 1; h++)
+            for (int64_t at = task->lo * bytes; at < task->hi * bytes; at += OGP_ALIGN)
                 __builtin_prefetch(rows.to + h * rows.step * bytes + at, 1, 2);
     }
 }
 
-static void mute_row(const struct spectral_task *task, char *row, uint64_t window, double value)
+/* Columns [lo, hi) of the chunk that are muted. */
+static void mute_row(const struct spectral_task *task, char *row, uint64_t window, struct run columns, double value)
 {
-    for (int64_t i = 0; i < task->f->columns; i++)
+    for (int64_t i = columns.lo; i < columns.hi && window; i++)
         if (window >> (64 - task->f->columns + i) & 1) {
             if (task->f->bytes == 4)
                 ((float *)(void *)row)[i] = (float)value;
@@ -163,62 +172,101 @@ static void mute_row(const struct spectral_task *task, char *row, uint64_t windo
         }
 }
 
-/* The rows of one tile from scratch to the output. */
-static void write_rows(const struct spectral_task *task, int tile, const struct rows *rows, int64_t step, double bias)
+/* Rows of both tiles of one plane, and where they go. */
+struct plane {
+    struct rows rows[2];
+    const uint64_t *window[2]; /* [height]: muted columns; or NULL */
+    int64_t channel, d;        /* of the task's channels, and of the tile */
+    int64_t step;              /* between outputs of a row */
+    double bias;
+};
+
+/* Vectors of the plane back to rows: into the output, or into scratch without the bias. */
+static void invert(const struct spectral_task *task, const struct plane *p, struct run vectors, bool straight)
+{
+    const struct fourier *const f = task->f;
+    const int64_t at = vectors.lo * task->plan->kernels->lanes, bytes = f->bytes;
+    struct ogp_fft back = {
+        .re = (straight ? p->rows[0].to : task->s->out[0]) + at * bytes,
+        .im = (straight ? p->rows[1].to : task->s->out[1]) + at * bytes,
+        .re_step = straight ? p->rows[0].step : f->columns,
+        .im_step = straight ? p->rows[1].step : f->columns,
+        .re_count = p->rows[0].count,
+        .im_count = p->rows[1].count,
+        .twiddle = task->shared->twiddles.axis[1],
+        .bins = task->s->spectra + ((p->channel * f->points[0] + p->d) * f->plane + at) * bytes,
+        .step = f->bin,
+        .imaginary = f->columns,
+        .vectors = vectors.hi - vectors.lo,
+        .bias = straight ? p->bias : 0,
+    };
+    if (back.vectors > 0)
+        f->fft[1]->inverse(&back);
+}
+
+static void write_straight(const struct spectral_task *task, const struct plane *p, struct run vectors)
+{
+    const int lanes = task->plan->kernels->lanes;
+    invert(task, p, vectors, true);
+    for (int tile = 0; tile < 2; tile++)
+        for (int64_t h = 0; h < p->rows[tile].count && p->window[tile]; h++)
+            mute_row(task, p->rows[tile].to + h * p->rows[tile].step * task->f->bytes, p->window[tile][h],
+                     (struct run){vectors.lo * lanes, vectors.hi * lanes}, p->bias);
+}
+
+/* Columns of one tile from scratch to the output. */
+static void write_rows(const struct spectral_task *task, int tile, const struct plane *p, struct run columns)
 {
     const struct lattice *const width = &task->plan->lattice[2];
-    const int64_t lo = ogp_max(task->lo, -task->first), hi = ogp_min(task->hi, width->out_extent - task->first);
+    const int64_t lo = ogp_max(columns.lo, -task->first), hi = ogp_min(columns.hi, width->out_extent - task->first);
     const int64_t bytes = task->f->bytes;
+    const struct rows *const rows = &p->rows[tile];
+    for (int64_t h = 0; h < rows->count && p->window[tile]; h++)
+        mute_row(task, scratch_row(task, tile, h), p->window[tile][h], columns, 0);
     fold_height(task, tile);
     for (int64_t h = 0; h < rows->count; h++) {
-        const char *const row = task->s->reader.row[tile][h];
+        const char *const row = scratch_row(task, tile, h);
         char *const to = rows->to + h * rows->step * bytes;
         if (folds_onto(&task->plan->lattice[1], task->unit.span[tile][1], h) >= 0)
             continue;
         if (hi > lo)
-            task->plan->kernels->scatter(to + lo * step * bytes, hi - lo > 1 ? step : 1, row + lo * bytes, hi - lo,
-                                         bias, task->job->accumulate);
+            task->plan->kernels->scatter(to + lo * p->step * bytes, hi - lo > 1 ? p->step : 1, row + lo * bytes,
+                                         hi - lo, p->bias, task->job->accumulate);
         if (width->fold)
-            fold_width(task, to - task->first * step * bytes, step, row);
+            fold_width(task, to - task->first * p->step * bytes, p->step, row);
     }
 }
 
-/* One plane of one output channel of both tiles: back to rows, straight into the output where a row of the chunk lies
- * there as it does here. */
+/* Vectors of both tiles by way of scratch. */
+static void write_by_scratch(const struct spectral_task *task, const struct plane *p, struct run vectors)
+{
+    const int lanes = task->plan->kernels->lanes;
+    const struct run columns = {ogp_max(task->lo, vectors.lo * lanes), ogp_min(task->hi, vectors.hi * lanes)};
+    if (columns.hi <= columns.lo)
+        return;
+    invert(task, p, vectors, false);
+    for (int tile = 0; tile < 2; tile++)
+        write_rows(task, tile, p, columns);
+}
+
+/* One plane of one output channel of both tiles. */
 static void write_plane(const struct spectral_task *task, int64_t out_channel, int64_t d, double bias)
 {
     const struct fourier *const f = task->f;
-    struct spectral_scratch *const s = task->s;
     const int64_t channel = ogp_spectral_channel(task, out_channel);
     struct volume out;
-    const struct rows rows[2] = {rows_of(task, 0, channel, d, &out), rows_of(task, 1, channel, d, &out)};
-    const int64_t most = ogp_max(rows[0].count, rows[1].count);
-    const bool straight = is_straight(task, &out);
-    if (most == 0)
-        return;
-    for (int tile = 0; tile < 2; tile++)
-        for (int64_t h = 0; h < most; h++)
-            s->reader.row[tile][h] = h >= rows[tile].count ? s->unused
-                                     : straight            ? rows[tile].to + h * rows[tile].step * f->bytes
-                                                           : s->out + (tile * f->points[1] + h) * f->columns * f->bytes;
-    const struct ogp_fft back = {.re = s->reader.row[0],
-                                 .im = s->reader.row[1],
-                                 .twiddle = task->shared->twiddles.axis[1],
-                                 .bins = s->spectra + (out_channel * f->points[0] + d) * f->plane * f->bytes,
-                                 .step = f->bin,
-                                 .imaginary = f->columns,
-                                 .vectors = s->reader.vectors,
-                                 .count = most,
-                                 .bias = straight ? bias : 0};
-    f->fft[1]->inverse(&back);
+    struct plane p = {.channel = out_channel, .d = d, .bias = bias};
     for (int tile = 0; tile < 2; tile++) {
-        const uint64_t *const window = s->window + (tile * f->points[0] + d) * f->points[1];
-        for (int64_t h = 0; h < rows[tile].count && task->muted; h++)
-            if (window[h])
-                mute_row(task, (char *)(uintptr_t)s->reader.row[tile][h], window[h], straight ? bias : 0);
-        if (!straight && rows[tile].count > 0)
-            write_rows(task, tile, &rows[tile], out.axis[2], bias);
+        p.rows[tile] = rows_of(task, tile, channel, d, &out);
+        p.window[tile] = task->muted ? task->s->window + (tile * f->points[0] + d) * f->points[1] : NULL;
     }
+    if (p.rows[0].count == 0 && p.rows[1].count == 0)
+        return;
+    p.step = out.axis[2];
+    const struct run straight = straight_vectors(task, &out);
+    write_straight(task, &p, straight);
+    write_by_scratch(task, &p, (struct run){0, straight.lo});
+    write_by_scratch(task, &p, (struct run){straight.hi, task->s->reader.vectors});
 }
 
 void ogp_spectral_write(const struct spectral_task *task)

@@ -22,7 +22,7 @@ struct spectral_scratch {
     char *spectra;      /* of a chunk: input channels, later output channels */
     char *history;      /* [input channel][height place][depth place] */
     char *x, *y;        /* slabs: input channels, one output channel */
-    char *out, *unused; /* rows that do not go to the output as they are; a row that goes nowhere */
+    char *out[2];       /* [tile]: rows that do not go to the output as they are */
     uint64_t *bits;     /* zeros: [input channel][tile][depth][height] */
     uint64_t *window;   /* [tile][depth][height] */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of `spectral` and `spectral_reduce`: the multiply stages between Fourier transforms, and `survey`. */
+/* Bodies of `spectral` and `spectral_reduce`: the multiply stages between Fourier transforms. */
 
 /* Four sums for each vector: the products with the real and with the imaginary part of the weight, so that the chains
  * of dependent additions are short. */
@@ -45,71 +45,6 @@ static void spectral(const struct ogp_spectral *m)
         for (; i < m->vectors; i++)
             spectral_columns(m, y + i * LANES, x + i * LANES, w, 1);
     }
-}
-
-/* Each lane plus those a quarter, a half and three quarters of a vector further. */
-INLINE V v_quarters(V v)
-{
-    const V_int lane = {LANE_NUMBERS};
-    v += v_shuffle(v, (lane + LANES / 2) & (LANES - 1));
-    return LANES >= 4 ? v + v_shuffle(v, (lane + LANES / 4) & (LANES - 1)) : v;
-}
-
-INLINE V v_select(V_int truth, V a, V b)
-{
-    return (V)(((V_int)a & truth) | ((V_int)b & ~truth));
-}
-
-/* A segment: `rows` successive rows and four columns a quarter of a vector apart. */
-INLINE void survey_segment(const void *const *row, int64_t i, const int rows, V_int inside, V *total, V *loudest,
-                           V *quietest, V_int *zeros)
-{
-    const V_int sign = (V_int)v_set1((T)-0.0);
-    V sum = v_zero();
-    UNROLL
-    for (int n = 0; n < rows; n++)
-        sum += (V)((V_int)v_load((const T *)row[n] + i) & ~sign);
-    sum = (V)((V_int)sum & inside);
-    *zeros |= (sum == v_zero()) & inside;
-    sum = v_quarters(sum);
-    *total += sum;
-    *loudest = v_select(sum > *loudest, sum, *loudest);
-    *quietest = v_select((sum < *quietest) & (sum > v_zero()), sum, *quietest);
-}
-
-static void survey(struct ogp_survey *s)
-{
-    const V_int lane = {LANE_NUMBERS};
-    V total = v_zero(), loudest = v_set1((T)s->loudest), quietest = v_set1((T)s->quietest);
-    V_int zeros = {0};
-    for (int64_t i = 0; i < s->vectors * LANES; i += LANES) {
-        const V_int from = {LANES_OF((TINT)(s->lo - i))}, until = {LANES_OF((TINT)(s->hi - i))};
-        const V_int inside = (lane >= from) & (lane < until);
-        int64_t n = 0;
-        for (; s->group == 4 && n + 4 <= s->count; n += 4)
-            survey_segment(s->rows + n, i, 4, inside, &total, &loudest, &quietest, &zeros);
-        for (; s->group >= 2 && n + 2 <= s->count; n += 2)
-            survey_segment(s->rows + n, i, 2, inside, &total, &loudest, &quietest, &zeros);
-        for (; n < s->count; n++)
-            survey_segment(s->rows + n, i, 1, inside, &total, &loudest, &quietest, &zeros);
-    }
-    const T check = v_total(total);
-    T most = loudest[0], least = quietest[0];
-    for (int v = 1; v < LANES; v++) {
-        most = loudest[v] > most ? loudest[v] : most;
-        least = quietest[v] < least ? quietest[v] : least;
-    }
-    s->loudest = check - check == 0 ? (double)most : __builtin_inf();
-    s->quietest = (double)least;
-    s->zeros |= v_bits(zeros) != 0;
-}
-
-static uint64_t zeros(const void *in, int64_t n)
-{
-    uint64_t bits = 0;
-    for (int64_t i = 0; i < n; i += LANES)
-        bits |= v_bits(v_load((const T *)in + i) == v_zero()) << i;
-    return n < 64 ? bits & (((uint64_t)1 << n) - 1) : bits;
 }
 
 /* Lanes i without bit `half`: a[i] + a[i + half]; those with it: b[i - half] + b[i]. */

@@ -66,6 +66,53 @@ INLINE V v_first(V v, int64_t n)
     return (V)((V_int)v & (lane < count));
 }
 
+/* Lanes [lo, hi), which alone are read; zero in the others. */
+INLINE V v_load_lanes(const T *p, int64_t lo, int64_t hi)
+{
+    const int64_t from = lo > 0 ? lo : 0, until = hi < LANES ? hi : LANES;
+    if (from >= until)
+        return v_zero();
+#if defined(__AVX512F__) && LOG2_T == 2
+    return (V)_mm512_maskz_loadu_ps((__mmask16)((1u << until) - (1u << from)), p);
+#elif defined(__AVX512F__)
+    return (V)_mm512_maskz_loadu_pd((__mmask8)((1u << until) - (1u << from)), p);
+#else
+    T lane[LANES] = {0};
+    V v;
+    for (int64_t i = from; i < until; i++)
+        lane[i] = p[i];
+    __builtin_memcpy(&v, lane, sizeof v);
+    return v;
+#endif
+}
+
+/* The greater and the lesser of each lane. */
+#if defined(__AVX512F__) && LOG2_T == 2
+#define V_INT_OF_TWO(name, a, b) (V_int)_mm512_##name##_epi32((__m512i)a, (__m512i)b)
+#elif defined(__AVX512F__)
+#define V_INT_OF_TWO(name, a, b) (V_int)_mm512_##name##_epi64((__m512i)a, (__m512i)b)
+#elif defined(__AVX2__) && VBYTES == 32 && LOG2_T == 2
+#define V_INT_OF_TWO(name, a, b) (V_int)_mm256_##name##_epi32((__m256i)a, (__m256i)b)
+#endif
+
+INLINE V_int v_greater(V_int a, V_int b)
+{
+#ifdef V_INT_OF_TWO
+    return V_INT_OF_TWO(max, a, b);
+#else
+    return (a & (a > b)) | (b & ~(a > b));
+#endif
+}
+
+INLINE V_int v_lesser(V_int a, V_int b)
+{
+#ifdef V_INT_OF_TWO
+    return V_INT_OF_TWO(min, a, b);
+#else
+    return (a & (a < b)) | (b & ~(a < b));
+#endif
+}
+
 /* Lane i of the result is lane from[i] of a followed by b. Where there is no instruction for it, a loop: the code for a
  * vector that the target lacks would be a thousand moves. */
 #if defined(__clang__) || (VBYTES == 64 && defined(__x86_64__) && !defined(__AVX512F__))
