@@ -66,8 +66,11 @@ static struct spectral_scratch carve(struct arena *a, const struct tiling *t, co
     s.history = arena_take(a, (size_t)(ins * bins * 2 * f->history * f->bytes));
     s.x = arena_take(a, (size_t)(ins * f->points[0] * f->slab * f->bytes));
     s.y = arena_take(a, (size_t)(f->points[0] * f->bin * f->bytes));
-    for (int tile = 0; tile < 2; tile++)
-        s.out[tile] = arena_take(a, (size_t)(f->points[1] * f->columns * f->bytes));
+    for (int tile = 0; tile < 2; tile++) {
+        char *const rows = arena_take(a, (size_t)(f->points[1] * ogp_spectral_pitch(f) * f->bytes));
+        s.out[tile] = rows ? rows + OGP_ALIGN : NULL;
+    }
+    s.carry = arena_take(a, (size_t)(t->out_channels * t->out[0] * 2 * t->out[1] * OGP_ALIGN));
     s.bits = arena_take(a, (size_t)(2 * ins * bins) * sizeof(uint64_t));
     s.window = arena_take(a, (size_t)(2 * bins) * sizeof(uint64_t));
     ogp_fourier_carve_reader(a, f, &s.reader);
@@ -269,8 +272,12 @@ static void run_chunks(struct spectral_task *task)
         }
         multiply(task);
         task->muted = (now.zeros || before.zeros || leaves_tensor(task->plan)) && ogp_spectral_find_muted(task);
-        if (task->hi > task->lo)
-            (fits ? ogp_spectral_write : go_direct)(task);
+        if (task->hi > task->lo && fits) {
+            ogp_spectral_write(task);
+        } else if (task->hi > task->lo) {
+            ogp_spectral_end_rows(task);
+            go_direct(task);
+        }
         before = now;
     }
 }
@@ -296,6 +303,7 @@ static void run_unit(const struct job *job, int64_t at, int worker)
     task.place.channels = ogp_min(t->out_channels, outs - task.place.channel);
     task.place.group = at / blocks % plan->problem.g;
     task.place.n = at / blocks / plan->problem.g;
+    task.begun = -1;
     /* what a unit has added to an output cannot be taken back, should a later chunk turn out not to fit */
     if (atomic_load_explicit(shared.unfit, memory_order_relaxed) || (job->accumulate && ogp_fourier_folds(plan))) {
         go_all_direct(&task);

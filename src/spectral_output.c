@@ -33,7 +33,7 @@ void ogp_spectral_fold_depth(const struct spectral_task *task, int64_t out_chann
 /* Row h of a tile in scratch. */
 static char *scratch_row(const struct spectral_task *task, int tile, int64_t h)
 {
-    return task->s->out[tile] + h * task->f->columns * task->f->bytes;
+    return task->s->out[tile] + h * ogp_spectral_pitch(task->f) * task->f->bytes;
 }
 
 /* Adds the rows of a tile that fold to those they fold onto. */
@@ -122,14 +122,21 @@ static char *plane_of(const struct spectral_task *task, int tile, int64_t channe
                task->f->bytes;
 }
 
-/* Vectors of the chunk that go to the output as they are; the others pass through scratch. */
-static struct run straight_vectors(const struct spectral_task *task, const struct volume *out)
+/* Whether rows go to the output as they are, in whole lines. */
+static bool puts_rows(const struct spectral_task *task, const struct volume *out)
 {
-    const int lanes = task->plan->kernels->lanes;
-    if (out->axis[2] != 1 || task->job->accumulate || ogp_fourier_folds(task->plan))
-        return (struct run){0, 0};
-    const int64_t lo = ogp_ceil_div(task->lo, lanes);
-    return (struct run){lo, ogp_max(lo, task->hi / lanes)};
+    return out->axis[2] == 1 && (uintptr_t)out->data % (uintptr_t)task->f->bytes == 0 && !task->job->accumulate &&
+           !ogp_fourier_folds(task->plan);
+}
+
+/* Whether the output is larger than what caches keep for who reads it next. */
+static bool is_large(const struct ogp_plan *plan)
+{
+    const int64_t large = 32 << 20;
+    int64_t elements = plan->problem.n * ogp_channels_out(plan) * plan->problem.g;
+    for (int a = 0; a < 3; a++)
+        elements *= plan->lattice[a].out_extent;
+    return elements * ogp_dtype_bytes(plan->problem.dtype) >= large;
 }
 
 /* Rows of a plane of one tile: `count` of them, that of height 0 at `to`, `step` elements apart. */
@@ -154,16 +161,17 @@ void ogp_spectral_foresee(const struct spectral_task *task, int64_t out_channel,
     struct volume out;
     for (int tile = 0; tile < 2; tile++) {
         const struct rows rows = rows_of(task, tile, ogp_spectral_channel(task, out_channel), d, &out);
-        for (int64_t h = 0; h < rows.count && out.axis[2] == 1; h++)
+        if (out.axis[2] != 1 || (puts_rows(task, &out) && is_large(task->plan)))
+            return;
+        for (int64_t h = 0; h < rows.count; h++)
             for (int64_t at = task->lo * bytes; at < task->hi * bytes; at += OGP_ALIGN)
                 __builtin_prefetch(rows.to + h * rows.step * bytes + at, 1, 2);
     }
 }
 
-/* Columns [lo, hi) of the chunk that are muted. */
-static void mute_row(const struct spectral_task *task, char *row, uint64_t window, struct run columns, double value)
+static void mute_row(const struct spectral_task *task, char *row, uint64_t window, double value)
 {
-    for (int64_t i = columns.lo; i < columns.hi && window; i++)
+    for (int64_t i = task->lo; i < task->hi && window; i++)
         if (window >> (64 - task->f->columns + i) & 1) {
             if (task->f->bytes == 4)
                 ((float *)(void *)row)[i] = (float)value;
@@ -172,57 +180,64 @@ static void mute_row(const struct spectral_task *task, char *row, uint64_t windo
         }
 }
 
-/* Rows of both tiles of one plane, and where they go. */
+/* One plane of both tiles of an output channel, and where its rows go. */
 struct plane {
     struct rows rows[2];
-    const uint64_t *window[2]; /* [height]: muted columns; or NULL */
-    int64_t channel, d;        /* of the task's channels, and of the tile */
-    int64_t step;              /* between outputs of a row */
+    struct volume out;
+    int64_t channel, d; /* of the task's channels, and of the tile */
     double bias;
 };
 
-/* Vectors of the plane back to rows: into the output, or into scratch without the bias. */
-static void invert(const struct spectral_task *task, const struct plane *p, struct run vectors, bool straight)
+/* Back to rows in scratch. */
+static void invert(const struct spectral_task *task, const struct plane *p, double bias)
 {
     const struct fourier *const f = task->f;
-    const int64_t at = vectors.lo * task->plan->kernels->lanes, bytes = f->bytes;
-    struct ogp_fft back = {
-        .re = (straight ? p->rows[0].to : task->s->out[0]) + at * bytes,
-        .im = (straight ? p->rows[1].to : task->s->out[1]) + at * bytes,
-        .re_step = straight ? p->rows[0].step : f->columns,
-        .im_step = straight ? p->rows[1].step : f->columns,
-        .re_count = p->rows[0].count,
-        .im_count = p->rows[1].count,
-        .twiddle = task->shared->twiddles.axis[1],
-        .bins = task->s->spectra + ((p->channel * f->points[0] + p->d) * f->plane + at) * bytes,
-        .step = f->bin,
-        .imaginary = f->columns,
-        .vectors = vectors.hi - vectors.lo,
-        .bias = straight ? p->bias : 0,
-    };
-    if (back.vectors > 0)
-        f->fft[1]->inverse(&back);
+    const struct ogp_fft back = {.re = task->s->out[0],
+                                 .im = task->s->out[1],
+                                 .re_step = ogp_spectral_pitch(f),
+                                 .im_step = ogp_spectral_pitch(f),
+                                 .re_count = p->rows[0].count,
+                                 .im_count = p->rows[1].count,
+                                 .twiddle = task->shared->twiddles.axis[1],
+                                 .bins = task->s->spectra + (p->channel * f->points[0] + p->d) * f->plane * f->bytes,
+                                 .step = f->bin,
+                                 .imaginary = f->columns,
+                                 .vectors = task->s->reader.vectors,
+                                 .bias = bias};
+    f->fft[1]->inverse(&back);
+    for (int tile = 0; tile < 2 && task->muted; tile++) {
+        const uint64_t *const window = task->s->window + (tile * f->points[0] + p->d) * f->points[1];
+        for (int64_t h = 0; h < p->rows[tile].count; h++)
+            mute_row(task, scratch_row(task, tile, h), window[h], bias);
+    }
 }
 
-static void write_straight(const struct spectral_task *task, const struct plane *p, struct run vectors)
+/* Columns [lo, hi) of the chunk, which follow those of the chunk before unless it went direct. */
+static void put_rows(const struct spectral_task *task, int tile, const struct plane *p, int64_t lo, int64_t hi)
 {
-    const int lanes = task->plan->kernels->lanes;
-    invert(task, p, vectors, true);
-    for (int tile = 0; tile < 2; tile++)
-        for (int64_t h = 0; h < p->rows[tile].count && p->window[tile]; h++)
-            mute_row(task, p->rows[tile].to + h * p->rows[tile].step * task->f->bytes, p->window[tile][h],
-                     (struct run){vectors.lo * lanes, vectors.hi * lanes}, p->bias);
+    const struct tiling *const t = &task->plan->tiling;
+    const int64_t bytes = task->f->bytes;
+    const struct ogp_put put = {.out = p->rows[tile].to + lo * bytes,
+                                .in = task->s->out[tile] + lo * bytes,
+                                .carry = task->s->carry +
+                                         (((p->channel * t->out[0] + p->d) * 2 + tile) * t->out[1]) * OGP_ALIGN,
+                                .out_step = p->rows[tile].step,
+                                .in_step = ogp_spectral_pitch(task->f),
+                                .rows = p->rows[tile].count,
+                                .n = hi - lo,
+                                .before = task->first + lo - task->begun,
+                                .ends = hi == lo || task->first + hi == task->plan->lattice[2].out_extent,
+                                .stream = is_large(task->plan)};
+    task->plan->kernels->put(&put);
 }
 
-/* Columns of one tile from scratch to the output. */
-static void write_rows(const struct spectral_task *task, int tile, const struct plane *p, struct run columns)
+/* The rows of one tile, added to what the output holds, or into other places than successive ones. */
+static void scatter_rows(const struct spectral_task *task, int tile, const struct plane *p)
 {
     const struct lattice *const width = &task->plan->lattice[2];
-    const int64_t lo = ogp_max(columns.lo, -task->first), hi = ogp_min(columns.hi, width->out_extent - task->first);
-    const int64_t bytes = task->f->bytes;
+    const int64_t lo = ogp_max(task->lo, -task->first), hi = ogp_min(task->hi, width->out_extent - task->first);
+    const int64_t bytes = task->f->bytes, step = p->out.axis[2];
     const struct rows *const rows = &p->rows[tile];
-    for (int64_t h = 0; h < rows->count && p->window[tile]; h++)
-        mute_row(task, scratch_row(task, tile, h), p->window[tile][h], columns, 0);
     fold_height(task, tile);
     for (int64_t h = 0; h < rows->count; h++) {
         const char *const row = scratch_row(task, tile, h);
@@ -230,54 +245,55 @@ static void write_rows(const struct spectral_task *task, int tile, const struct 
         if (folds_onto(&task->plan->lattice[1], task->unit.span[tile][1], h) >= 0)
             continue;
         if (hi > lo)
-            task->plan->kernels->scatter(to + lo * p->step * bytes, hi - lo > 1 ? p->step : 1, row + lo * bytes,
-                                         hi - lo, p->bias, task->job->accumulate);
+            task->plan->kernels->scatter(to + lo * step * bytes, hi - lo > 1 ? step : 1, row + lo * bytes, hi - lo,
+                                         p->bias, task->job->accumulate);
         if (width->fold)
-            fold_width(task, to - task->first * p->step * bytes, p->step, row);
+            fold_width(task, to - task->first * step * bytes, step, row);
     }
 }
 
-/* Vectors of both tiles by way of scratch. */
-static void write_by_scratch(const struct spectral_task *task, const struct plane *p, struct run vectors)
+/* Plane d of an output channel. */
+static struct plane plane_at(const struct spectral_task *task, int64_t out_channel, int64_t d)
 {
-    const int lanes = task->plan->kernels->lanes;
-    const struct run columns = {ogp_max(task->lo, vectors.lo * lanes), ogp_min(task->hi, vectors.hi * lanes)};
-    if (columns.hi <= columns.lo)
-        return;
-    invert(task, p, vectors, false);
-    for (int tile = 0; tile < 2; tile++)
-        write_rows(task, tile, p, columns);
-}
-
-/* One plane of one output channel of both tiles. */
-static void write_plane(const struct spectral_task *task, int64_t out_channel, int64_t d, double bias)
-{
-    const struct fourier *const f = task->f;
+    const struct line *const b = &task->job->b;
     const int64_t channel = ogp_spectral_channel(task, out_channel);
-    struct volume out;
-    struct plane p = {.channel = out_channel, .d = d, .bias = bias};
-    for (int tile = 0; tile < 2; tile++) {
-        p.rows[tile] = rows_of(task, tile, channel, d, &out);
-        p.window[tile] = task->muted ? task->s->window + (tile * f->points[0] + d) * f->points[1] : NULL;
-    }
-    if (p.rows[0].count == 0 && p.rows[1].count == 0)
-        return;
-    p.step = out.axis[2];
-    const struct run straight = straight_vectors(task, &out);
-    write_straight(task, &p, straight);
-    write_by_scratch(task, &p, (struct run){0, straight.lo});
-    write_by_scratch(task, &p, (struct run){straight.hi, task->s->reader.vectors});
+    struct plane p = {.channel = out_channel, .d = d};
+    p.bias = b->data ? ogp_load(task->plan->problem.dtype, b->data, channel * b->step) : 0;
+    for (int tile = 0; tile < 2; tile++)
+        p.rows[tile] = rows_of(task, tile, channel, d, &p.out);
+    return p;
 }
 
-void ogp_spectral_write(const struct spectral_task *task)
+static int64_t plane_count(const struct spectral_task *task)
 {
-    const struct ogp_plan *const plan = task->plan;
-    const int64_t planes = ogp_max(task->unit.span[0][0].count, task->unit.span[1][0].count);
-    for (int64_t out = 0; out < task->place.channels; out++) {
-        const struct line *const b = &task->job->b;
-        const double bias =
-            b->data ? ogp_load(plan->problem.dtype, b->data, ogp_spectral_channel(task, out) * b->step) : 0;
-        for (int64_t d = 0; d < planes; d++)
-            write_plane(task, out, d, bias);
-    }
+    return ogp_max(task->unit.span[0][0].count, task->unit.span[1][0].count);
+}
+
+void ogp_spectral_write(struct spectral_task *task)
+{
+    for (int64_t out = 0; out < task->place.channels; out++)
+        for (int64_t d = 0; d < plane_count(task); d++) {
+            const struct plane p = plane_at(task, out, d);
+            const bool puts = puts_rows(task, &p.out);
+            if (puts && task->begun < 0)
+                task->begun = task->first + task->lo;
+            if (p.rows[0].count > 0 || p.rows[1].count > 0)
+                invert(task, &p, puts ? p.bias : 0);
+            for (int tile = 0; tile < 2; tile++)
+                if (p.rows[tile].count > 0 && puts)
+                    put_rows(task, tile, &p, task->lo, task->hi);
+                else if (p.rows[tile].count > 0)
+                    scatter_rows(task, tile, &p);
+        }
+}
+
+void ogp_spectral_end_rows(struct spectral_task *task)
+{
+    for (int64_t out = 0; out < task->place.channels && task->begun >= 0; out++)
+        for (int64_t d = 0; d < plane_count(task); d++) {
+            const struct plane p = plane_at(task, out, d);
+            for (int tile = 0; tile < 2; tile++)
+                put_rows(task, tile, &p, 0, 0);
+        }
+    task->begun = -1;
 }

@@ -46,6 +46,7 @@
 #include "multiply.h"
 #include "reduce.h"
 #include "fft.h"
+#include "put.h"
 #include "spectral.h"
 #include "take.h"
 
@@ -105,6 +106,7 @@ const struct ogp_kernels TABLE = {
     .spectral = spectral,
     .spectral_reduce = spectral_reduce,
     .take = take,
+    .put = put,
     .copy_rows = copy_rows,
     .zeros = zeros,
     .gather = gather,

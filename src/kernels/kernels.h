@@ -92,6 +92,16 @@ struct ogp_take {
     int zeros;
 };
 
+/* Puts rows of scratch into a tensor in whole cache lines: out[r*out_step + i] = in[r*in_step + i], 0 <= i < n, 0 <= r <
+ * rows. A row comes in several calls, `before` elements of it in those so far. The elements behind its last whole line
+ * are kept in line r of carry for the next call, or written, if it ends. in: a line of scratch lies before each row.
+ * stream: past the caches. A line is 64 bytes; out is aligned to its elements. */
+struct ogp_put {
+    void *out, *in, *carry;
+    int64_t out_step, in_step, rows, n, before;
+    int ends, stream;
+};
+
 enum { OGP_POINTS_MOST = 64, OGP_FFT_ROWS = 10 };
 enum { OGP_ROWS_MOST = 9, OGP_CHANNELS_MOST = 8, OGP_ROW_BLOCKS = 4, OGP_TAPS_MOST = 3 };
 
@@ -110,6 +120,7 @@ struct ogp_kernels {
     struct ogp_fft_row fft[OGP_FFT_ROWS]; /* ascending points */
     ogp_spectral_fn *spectral, *spectral_reduce;
     void (*take)(struct ogp_take *);
+    void (*put)(const struct ogp_put *);
     /* out[r*out_step + i] = in[r*in_step + i], 0 <= r < rows, 0 <= i < vectors*lanes */
     void (*copy_rows)(void *out, int64_t out_step, const void *in, int64_t in_step, int64_t rows, int64_t vectors);
     /* Bit i: whether in[i] is zero, 0 <= i < n <= 64; reads up to the next multiple of lanes. */

@@ -49,6 +49,28 @@ INLINE void v_store(T *p, V v)
     *(V_anywhere *)p = v;
 }
 
+/* A store to an aligned place that is not kept in the caches, where there is one; v_stream_end orders them before what
+ * another thread is told next. */
+INLINE void v_stream(T *p, V v)
+{
+#if defined(__AVX512F__) && VBYTES == 64
+    _mm512_stream_si512((void *)p, (__m512i)v);
+#elif defined(__AVX__) && VBYTES == 32
+    _mm256_stream_si256((void *)p, (__m256i)v);
+#elif defined(__SSE2__) && VBYTES == 16
+    _mm_stream_si128((void *)p, (__m128i)v);
+#else
+    v_store(p, v);
+#endif
+}
+
+INLINE void v_stream_end(void)
+{
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
+}
+
 INLINE V v_set1(T s)
 {
     return (V){LANES_OF(s)};
