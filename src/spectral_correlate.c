@@ -179,7 +179,7 @@ static void multiply(const struct spectral_task *task)
     const int64_t out_d = ogp_max(task->unit.span[0][0].count, task->unit.span[1][0].count);
     const int64_t spectra = f->points[0] * f->plane, history = 2 * f->points[0] * f->history;
     struct ogp_spectral m = {.y = s->y,
-                             .x = s->x + (f->history - taps + 1) * f->bytes,
+                             .x = s->x + f->history * f->bytes,
                              .bins = f->points[0],
                              .terms = ins,
                              .taps = taps,

@@ -140,7 +140,7 @@ static void multiply(const struct task *task, bool fits)
         for (int64_t out = 0; out < task->pairs.outs && fits; out++) {
             ogp_fourier_slab(&s->gy, s->gy_slab, s->gy_spectra + out * spectra * f->bytes, h, task->twiddles.axis[0]);
             for (int64_t in = 0; in < task->pairs.ins; in++) {
-                m.x = s->x_slab + (in * slab + f->history - taps + 1) * f->bytes;
+                m.x = s->x_slab + (in * slab + f->history) * f->bytes;
                 m.sum = s->products + (out * task->pairs.ins + in) * pair + h * bin;
                 plan->kernels->spectral_reduce(&m);
             }

@@ -16,43 +16,51 @@ INLINE V v_quarters(V v)
     return LANES >= 4 ? v + v_shuffle(v, (lane + LANES / 4) & (LANES - 1)) : v;
 }
 
-/* One vector of `rows` rows. whole: all lanes are read; otherwise lanes [lo, hi). */
-INLINE void take_vector(const struct ogp_take *t, int64_t row, int64_t i, const int rows, const int whole,
-                        struct seen *seen)
+INLINE V v_magnitude(V v)
 {
-    const V_int sign = (V_int)v_set1((T)-0.0), lane = {LANE_NUMBERS};
-    const int64_t lo = t->lo - i, hi = t->hi - i;
-    V sum = v_zero();
+    return (V)((V_int)v & ~(V_int)v_set1((T)-0.0));
+}
+
+/* A segment of `rows` rows from row on: whole vectors, and those of which lanes [lo, hi) of the row are read. */
+INLINE void take_segment(const struct ogp_take *t, int64_t row, const int rows, V_int *loudest, V_int *quietest,
+                         V_int *least)
+{
+    const int64_t columns = t->vectors * LANES, lo = t->lo, hi = t->hi, step = t->step;
+    const V_int lane = {LANE_NUMBERS}, none = ~(V_int)v_set1((T)-0.0);
+    const T *in[4];
+    T *const out = (T *)t->out + row * step;
     UNROLL
-    for (int n = 0; n < rows; n++) {
-        const T *const in = (const T *)t->in + t->offset[row + n] + i;
-        const V v = whole ? v_load(in) : v_load_lanes(in, lo, hi);
-        v_store((T *)t->out + (row + n) * t->step + i, v);
-        sum += (V)((V_int)v & ~sign);
+    for (int n = 0; n < rows; n++)
+        in[n] = (const T *)t->in + t->offset[row + n];
+    for (int64_t i = 0; i < columns; i += LANES) {
+        const int whole = i >= lo && i + LANES <= hi;
+        V sum = v_zero();
+        UNROLL
+        for (int n = 0; n < rows && whole; n++) {
+            const V v = v_load(in[n] + i);
+            v_store(out + n * step + i, v);
+            sum += v_magnitude(v);
+        }
+        UNROLL
+        for (int n = 0; n < rows && !whole; n++) {
+            const V v = v_load_lanes(in[n] + i, lo - i, hi - i);
+            v_store(out + n * step + i, v);
+            sum += v_magnitude(v);
+        }
+        const V_int inside = (lane >= (V_int){LANES_OF((TINT)(lo - i))}) & (lane < (V_int){LANES_OF((TINT)(hi - i))});
+        const V_int segments = (V_int)v_quarters(sum);
+        *least = v_lesser(whole ? (V_int)sum : ((V_int)sum & inside) | (none & ~inside), *least);
+        *loudest = v_greater(segments, *loudest);
+        *quietest = v_lesser((segments - 1) & none, *quietest);
     }
-    if (whole) {
-        seen->least = v_lesser((V_int)sum, seen->least);
-    } else {
-        const V_int inside = (lane >= (V_int){LANES_OF((TINT)lo)}) & (lane < (V_int){LANES_OF((TINT)hi)});
-        seen->least = v_lesser(((V_int)sum & inside) | (~inside & ~sign), seen->least);
-    }
-    const V_int segments = (V_int)v_quarters(sum);
-    seen->loudest = v_greater(segments, seen->loudest);
-    seen->quietest = v_lesser((segments - 1) & ~sign, seen->quietest);
 }
 
 INLINE void take_rows(const struct ogp_take *t, const int rows, struct seen *seen)
 {
-    const int64_t columns = t->vectors * LANES;
-    for (int64_t n = 0; n < t->count; n += rows) {
-        const int64_t row = n + rows <= t->count ? n : t->count - rows;
-        for (int64_t i = 0; i < columns; i += LANES) {
-            if (i >= t->lo && i + LANES <= t->hi)
-                take_vector(t, row, i, rows, 1, seen);
-            else
-                take_vector(t, row, i, rows, 0, seen);
-        }
-    }
+    V_int loudest = seen->loudest, quietest = seen->quietest, least = seen->least; /* a structure would stay in memory */
+    for (int64_t n = 0; n < t->count; n += rows)
+        take_segment(t, n + rows <= t->count ? n : t->count - rows, rows, &loudest, &quietest, &least);
+    *seen = (struct seen){loudest, quietest, least};
 }
 
 INLINE TINT bits_of(T value)
@@ -69,6 +77,16 @@ INLINE T value_of(TINT bits)
     return value;
 }
 
+__attribute__((noinline)) static TINT largest(V_int v)
+{
+    TINT lanes[LANES], most;
+    __builtin_memcpy(lanes, &v, sizeof v);
+    most = lanes[0];
+    for (int k = 1; k < LANES; k++)
+        most = lanes[k] > most ? lanes[k] : most;
+    return most;
+}
+
 static void take(struct ogp_take *t)
 {
     const TINT infinite = bits_of((T)__builtin_inf());
@@ -80,12 +98,7 @@ static void take(struct ogp_take *t)
         take_rows(t, 2, &seen);
     else
         take_rows(t, 1, &seen);
-    TINT loudest = seen.loudest[0], quietest = seen.quietest[0], least = seen.least[0];
-    for (int v = 1; v < LANES; v++) {
-        loudest = seen.loudest[v] > loudest ? seen.loudest[v] : loudest;
-        quietest = seen.quietest[v] < quietest ? seen.quietest[v] : quietest;
-        least = seen.least[v] < least ? seen.least[v] : least;
-    }
+    const TINT loudest = largest(seen.loudest), quietest = ~largest(~seen.quietest), least = ~largest(~seen.least);
     t->loudest = loudest < infinite ? (double)value_of(loudest) : __builtin_inf();
     t->quietest = quietest < infinite ? (double)value_of(quietest + 1) : __builtin_inf();
     t->zeros |= least == 0;

@@ -167,6 +167,19 @@ INLINE V v_shuffle(V v, V_int from)
 }
 #endif
 
+/* Lanes by, by + 1, ... of a followed by b: a constant, 0 to LANES. V_SHIFTS: whether one instruction does it, and a
+ * vector is a cache line. */
+#if defined(__AVX512F__) && LOG2_T == 2
+#define V_SHIFT(a, b, by) ((by) == LANES ? (b) : (V)_mm512_alignr_epi32((__m512i)(b), (__m512i)(a), (by) % LANES))
+enum { V_SHIFTS = 1 };
+#elif defined(__AVX512F__)
+#define V_SHIFT(a, b, by) ((by) == LANES ? (b) : (V)_mm512_alignr_epi64((__m512i)(b), (__m512i)(a), (by) % LANES))
+enum { V_SHIFTS = 1 };
+#else
+#define V_SHIFT(a, b, by) v_shuffle_two(a, b, (V_int){LANE_NUMBERS} + (TINT)(by))
+enum { V_SHIFTS = 0 };
+#endif
+
 /* Keeps v in a register: a load folded into each of several products would cost a load slot in each. */
 INLINE V v_keep(V v)
 {
