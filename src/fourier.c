@@ -311,25 +311,20 @@ static void take_plane(const struct reader *r, int tile, int64_t d, struct ogp_t
     r->plan->kernels->take(take);
 }
 
-/* Asks the second-level cache for the rows of a tile: a chunk is a few lines of each row, which the hardware does not
- * foresee, and all of them at once would wait for memory while nothing is computed. */
-static void prefetch(const struct reader *r, int tile, int64_t d, int64_t first, int64_t columns)
+/* Asks for the rows of plane d of a tile while the one before is transformed: a chunk is a few lines of each row, which
+ * the hardware does not foresee. Earlier, and what is asked for would drive the spectra out of the second-level cache. */
+static void prefetch(const struct reader *r, int tile, int64_t d)
 {
     const struct sampling *const depth = &r->sampling[tile][0];
-    const int64_t from_d = d < depth->count ? source_of(depth, d) : -1;
-    const int64_t lo = ogp_max(first, 0), bytes = (ogp_min(first + columns, r->width.extent) - lo) * r->fourier->bytes;
-    if (from_d < 0 || r->width.step * r->volume.axis[2] != 1 || bytes <= 0)
+    const struct run run = inside(&r->width);
+    const int64_t from_d = d < depth->count ? source_of(depth, d) : -1, bytes = (run.hi - run.lo) * r->fourier->bytes;
+    if (from_d < 0 || !is_straight(r, &run))
         return;
-    const char *const plane = r->volume.data + (from_d * r->volume.axis[0] + lo) * r->fourier->bytes;
+    const char *const plane =
+        r->volume.data + (from_d * r->volume.axis[0] + r->width.first + run.lo) * r->fourier->bytes;
     for (int64_t h = r->rows[tile].lo; h < r->rows[tile].hi; h++)
         for (int64_t at = 0; at < bytes; at += OGP_ALIGN)
             __builtin_prefetch(plane + r->offset[tile][h] * r->fourier->bytes + at, 0, 2);
-}
-
-void ogp_fourier_foresee(const struct reader *r, int64_t d)
-{
-    for (int tile = 0; tile < 2; tile++)
-        prefetch(r, tile, d, r->width.first + r->width.count, r->fourier->columns);
 }
 
 static int64_t planes(const struct reader *r)
@@ -356,8 +351,7 @@ void ogp_fourier_read(struct reader *r, char *spectra, const void *twiddle, stru
         memset(spectra + filled * f->plane * f->bytes, 0, (size_t)(rest * f->plane * f->bytes));
     for (int64_t d = 0; d < filled; d++) {
         for (int tile = 0; tile < 2; tile++) {
-            if (r->begins) /* no chunk before it has foreseen this one */
-                prefetch(r, tile, d + 1, r->width.first, r->width.count);
+            prefetch(r, tile, d + 1);
             take_plane(r, tile, d, &take);
             for (int64_t h = 0; h < f->points[1] && sum; h++)
                 *sum += r->plan->kernels->sum(r->packed[tile] + h * f->columns * f->bytes, 1,

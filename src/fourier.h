@@ -105,9 +105,6 @@ static const struct finding ogp_nothing_found = {.quietest = INFINITY};
 void ogp_fourier_read(struct reader *r, char *spectra, const void *twiddle, struct finding *found, int64_t group,
                       double *sum);
 
-/* Asks for plane d of the next chunk, which begins where this one ends. */
-void ogp_fourier_foresee(const struct reader *r, int64_t d);
-
 /* Adds the zeros of the chunk to the highest `columns` bits of bits[(tile*points[0] + d)*points[1] + h]. */
 void ogp_fourier_zeros(const struct reader *r, uint64_t *bits);
 

@@ -206,7 +206,6 @@ static void multiply(const struct spectral_task *task)
             ogp_fourier_recall(plan, f, slab, old);
             ogp_fourier_keep(plan, f, old, slab);
         }
-        ogp_fourier_foresee(&s->reader, h);
         for (int64_t out = 0; out < task->place.channels; out++) {
             ogp_spectral_foresee(task, out, h);
             m.w = task->shared->spectra +

@@ -128,7 +128,6 @@ static void multiply(const struct task *task, bool fits)
                              .y_step = f->slab,
                              .y_imaginary = f->part};
     for (int64_t h = 0; h < f->points[1]; h++) {
-        ogp_fourier_foresee(&s->x, h);
         for (int64_t in = 0; in < task->pairs.ins; in++) {
             char *const x = s->x_slab + in * slab * f->bytes;
             char *const old = s->history + (in * f->points[1] + h) * history * f->bytes;
@@ -136,7 +135,6 @@ static void multiply(const struct task *task, bool fits)
             ogp_fourier_recall(plan, f, x, old);
             ogp_fourier_keep(plan, f, old, x);
         }
-        ogp_fourier_foresee(&s->gy, h);
         for (int64_t out = 0; out < task->pairs.outs && fits; out++) {
             ogp_fourier_slab(&s->gy, s->gy_slab, s->gy_spectra + out * spectra * f->bytes, h, task->twiddles.axis[0]);
             for (int64_t in = 0; in < task->pairs.ins; in++) {
