@@ -10,6 +10,27 @@
 
 /* ---- sizes ---- */
 
+struct piece ogp_fourier_piece(const struct ogp_plan *plan, int a)
+{
+    const struct lattice *const lat = &plan->lattice[a];
+    const struct part part = {ogp_fourier_first(lat), lat->classes, 1};
+    struct piece_cursor cursor = {0};
+    struct piece piece = {0};
+    ogp_next_piece(lat, &part, INT64_MAX / 4, &cursor, &piece);
+    return piece;
+}
+
+/* Columns need not be read where all are zero. Then a row of the tensor is read from its first element on: whole lines
+ * of memory, if rows begin with one. */
+static int64_t skipped_columns(const struct ogp_plan *plan)
+{
+    const struct lattice *const width = &plan->lattice[2];
+    const struct piece piece = ogp_fourier_piece(plan, 2);
+    if (piece.in0 >= 0 || (!width->adjoint && width->padding != OGP_ZEROS))
+        return 0;
+    return ogp_min(piece.taps - 1, ogp_ceil_div(-piece.in0, piece.in_step));
+}
+
 struct fourier ogp_fourier(const struct ogp_plan *plan, const struct tiling *t)
 {
     const int64_t lanes = plan->kernels->lanes, taps = plan->problem.axis[2].k;
@@ -20,8 +41,10 @@ struct fourier ogp_fourier(const struct ogp_plan *plan, const struct tiling *t)
         f.points[a] = t->fft[a]->points;
     }
     f.history = ogp_round_up(taps - 1, lanes);
-    f.chunks = ogp_ceil_div(ogp_fourier_extent(&plan->lattice[2]) + taps - 1, f.columns);
-    f.vectors_all = ogp_ceil_div(ogp_fourier_extent(&plan->lattice[2]) + taps - 1, lanes);
+    f.skip = skipped_columns(plan);
+    const int64_t columns = ogp_fourier_extent(&plan->lattice[2]) + taps - 1 - f.skip;
+    f.chunks = ogp_ceil_div(columns, f.columns);
+    f.vectors_all = ogp_ceil_div(columns, lanes);
     f.bin = 2 * f.columns;
     f.plane = ogp_odd_lines(f.points[1] * f.bin, f.bytes);
     f.part = f.history + f.columns;
@@ -420,6 +443,12 @@ static void copy_history(const struct ogp_plan *plan, const struct fourier *f, c
 
 void ogp_fourier_recall(const struct ogp_plan *plan, const struct fourier *f, char *slab, const char *history)
 {
+    if (!history) {
+        for (int64_t d = 0; d < f->points[0]; d++)
+            for (int part = 0; part < 2; part++)
+                memset(slab + (d * f->slab + part * f->part) * f->bytes, 0, (size_t)(f->history * f->bytes));
+        return;
+    }
     copy_history(plan, f, slab, f->slab, f->part, history, 2 * f->history, f->history);
 }
 

@@ -17,7 +17,8 @@ struct fourier {
     int64_t points[2];        /* of depth and height */
     int64_t columns, vectors; /* of a chunk */
     int64_t history;          /* columns, whole vectors, >= width taps - 1 */
-    int64_t chunks;           /* that cover the width and the columns the last taps reach */
+    int64_t skip;             /* columns of padding before the first chunk, whose history is zero */
+    int64_t chunks;           /* that cover the other columns which some tap reaches */
     int64_t vectors_all;      /* of all chunks */
     int64_t bin, plane;       /* spectra of a chunk: [depth][height][real, imaginary][column] */
     int64_t slab;             /* one height bin: [depth][real, imaginary][history, column] */
@@ -26,6 +27,16 @@ struct fourier {
 };
 
 struct fourier ogp_fourier(const struct ogp_plan *plan, const struct tiling *t);
+
+/* The one piece of lowered axis a of forward or grad input: every class has the same taps (ogp_fourier_applies). For
+ * grad weight, that of forward. */
+struct piece ogp_fourier_piece(const struct ogp_plan *plan, int a);
+
+/* The first column of chunk `at` that is read: column c reads in0 + in_step*c of the width's piece. */
+static inline int64_t ogp_fourier_column(const struct fourier *f, int64_t chunk)
+{
+    return f->skip + chunk * f->columns;
+}
 
 /* Outputs [first, first + extent) of an axis that tiles cover. Where a padding mode folds outputs these are the padded
  * ones, and every tile holds those that fold into it. */
@@ -114,7 +125,7 @@ uint64_t ogp_fourier_padding_zeros(const struct reader *r);
 /* Transforms the depth of height bin h into the columns of a slab behind its history. */
 void ogp_fourier_slab(const struct reader *r, char *slab, char *spectra, int64_t h, const void *twiddle);
 
-/* Takes the history of a bin to its slab, and from it what the next chunk will need. */
+/* Takes the history of a bin to its slab (NULL: zeros), and from it what the next chunk will need. */
 void ogp_fourier_recall(const struct ogp_plan *plan, const struct fourier *f, char *slab, const char *history);
 void ogp_fourier_keep(const struct ogp_plan *plan, const struct fourier *f, char *history, const char *slab);
 

@@ -19,16 +19,6 @@ static struct shared carve_shared(struct arena *a, const struct ogp_plan *plan, 
     return s;
 }
 
-/* The pieces of the whole kernel: every class has the same taps (ogp_fourier_applies). */
-static void whole_kernel(const struct ogp_plan *plan, struct piece piece[3])
-{
-    for (int a = 0; a < 3; a++) {
-        const struct part part = {ogp_fourier_first(&plan->lattice[a]), plan->lattice[a].classes, 1};
-        struct piece_cursor cursor = {0};
-        ogp_next_piece(&plan->lattice[a], &part, INT64_MAX / 4, &cursor, &piece[a]);
-    }
-}
-
 /* The weights of output channel `out` and input channel `in` of a group, in the roles of the pass. */
 static struct weights weights_at(const struct job *job, int64_t group, int64_t out, int64_t in)
 {
@@ -49,8 +39,7 @@ static void transform_weights(const struct job *job, int64_t at, int worker)
     const struct shared s = carve_shared(&arena, plan, &f);
     const int64_t ins = ogp_channels_in(plan), outs = ogp_channels_out(plan), in = at % ins, out = at / ins;
     const struct weights w = weights_at(job, out / outs, out % outs, in);
-    struct piece piece[3];
-    whole_kernel(plan, piece);
+    const struct piece piece[3] = {ogp_fourier_piece(plan, 0), ogp_fourier_piece(plan, 1), ogp_fourier_piece(plan, 2)};
     const double largest =
         ogp_spectrum_of_weights(plan, &f, s.spectra + (out * s.channel + 2 * in * piece[2].taps) * f.bytes, s.bin,
                                 s.depth, &w, piece, (double *)(void *)ogp_job_scratch(job, worker));
@@ -114,7 +103,7 @@ static void aim_reader(const struct spectral_task *task, int64_t in)
     const enum ogp_padding padding = adjoint ? OGP_ZEROS : plan->lattice[0].padding;
     struct reader *const r = &task->s->reader;
     const int64_t all = ogp_fourier_extent(&plan->lattice[2]) + task->width.taps - 1,
-                  at = task->chunk * task->f->columns;
+                  at = ogp_fourier_column(task->f, task->chunk);
     r->plan = plan;
     r->fourier = task->f;
     r->begins = task->chunk == 0;
@@ -203,7 +192,7 @@ static void multiply(const struct spectral_task *task)
             char *const slab = s->x + in * x_size * f->bytes;
             char *const old = s->history + (in * f->points[1] + h) * history * f->bytes;
             ogp_fourier_slab(&s->reader, slab, s->spectra + in * spectra * f->bytes, h, task->shared->twiddles.axis[0]);
-            ogp_fourier_recall(plan, f, slab, old);
+            ogp_fourier_recall(plan, f, slab, task->chunk ? old : NULL);
             ogp_fourier_keep(plan, f, old, slab);
         }
         for (int64_t out = 0; out < task->place.channels; out++) {
@@ -259,7 +248,7 @@ static void run_chunks(struct spectral_task *task)
     const bool folds = ogp_fourier_folds(task->plan);
     struct finding before = ogp_nothing_found;
     for (task->chunk = 0; task->chunk < f->chunks; task->chunk++) {
-        task->first = from + task->chunk * f->columns - (task->width.taps - 1);
+        task->first = from + ogp_fourier_column(f, task->chunk) - (task->width.taps - 1);
         task->lo = ogp_max(0, from - task->first);
         task->hi = ogp_min(f->columns, from + extent - task->first);
         const struct finding now = read_chunk(task);
@@ -290,10 +279,8 @@ static void run_unit(const struct job *job, int64_t at, int worker)
     const struct shared shared = carve_shared(&shared_arena, plan, &f);
     struct spectral_scratch scratch = carve(&arena, t, &f);
     char *const direct = ogp_job_scratch(job, worker) + plan->worker_bytes - plan->direct_bytes;
-    struct piece piece[3];
-    whole_kernel(plan, piece);
     struct spectral_task task = {
-        .job = job, .plan = plan, .f = &f, .shared = &shared, .s = &scratch, .width = piece[2], .direct = direct};
+        .job = job, .plan = plan, .f = &f, .shared = &shared, .s = &scratch, .width = ogp_fourier_piece(plan, 2), .direct = direct};
     const int64_t units = ogp_fourier_units(plan, t), outs = ogp_channels_out(plan);
     const int64_t blocks = ogp_ceil_div(outs, t->out_channels);
     task.unit = ogp_fourier_unit(plan, at % units);
@@ -308,7 +295,9 @@ static void run_unit(const struct job *job, int64_t at, int worker)
         go_all_direct(&task);
         return;
     }
-    memset(scratch.bits, 0, (size_t)(2 * t->in_channels * f.points[0] * f.points[1]) * sizeof *scratch.bits);
+    /* what lies before the first chunk is zero, or no output's window */
+    memset(scratch.bits, 0xff, (size_t)(2 * t->in_channels * f.points[0] * f.points[1]) * sizeof *scratch.bits);
+    task.remembered = ogp_ceil_div(64, f.columns);
     run_chunks(&task);
 }
 
