@@ -416,9 +416,6 @@ void ogp_fourier_slab(const struct reader *r, char *slab, char *spectra, int64_t
 {
     const struct fourier *const f = r->fourier;
     char *const bin = spectra + h * f->bin * f->bytes;
-    for (int64_t d = 0; d < f->points[0]; d++)
-        for (int64_t at = 0; at < f->bin * f->bytes; at += OGP_ALIGN)
-            __builtin_prefetch(bin + (d * f->plane + f->bin) * f->bytes + at);
     const struct ogp_fft fft = {.re = bin,
                                 .im = bin + f->columns * f->bytes,
                                 .re_step = f->plane,
