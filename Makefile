@@ -16,7 +16,7 @@ THREAD_TESTS := test_api test_threads fuzz 'check smoke' 'check regress'
 CROSS_TESTS := test_text test_env test_api test_accuracy test_nonfinite test_memory 'check smoke' 'check regress'
 
 .PHONY: help demo test test-c test-python test-long test-cross test-old-x86 test-aarch64 cross-tools sanitize \
-    sanitize-memory sanitize-threads bench wheel clean
+    sanitize-memory sanitize-threads bench sweep wheel clean
 
 help:
 	@echo 'make demo         train a fault segmentation network on synthetic volumes (ARGS=... for the script)'
@@ -27,6 +27,7 @@ help:
 	@echo 'make test-cross   the library on an old x86 CPU and on 64-bit Arm, under qemu'
 	@echo 'make sanitize     the C tests under the address, undefined behaviour and thread sanitizers'
 	@echo 'make bench        measure against native PyTorch (ARGS=... for the script)'
+	@echo 'make sweep        layers of many networks against native and other libraries (ARGS=... for the script)'
 	@echo 'make wheel        dist/*.whl, for Python 3.10 and newer'
 	@echo 'make clean        remove build/, dist/ and .venv/'
 
@@ -103,6 +104,9 @@ demo: $(VENV)/.package
 
 bench: $(VENV)/.package
 	python tests/composite/conv3d_custom/bench_conv3d_custom_perf.py $(ARGS)
+
+sweep: $(VENV)/.package
+	python bench/sweep.py $(ARGS)
 
 # The builder's Python names the wheel; the limited API that it was compiled for is that of 3.10.
 wheel: $(VENV)/.requirements

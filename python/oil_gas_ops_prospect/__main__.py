@@ -2,7 +2,8 @@
 """python -m oil_gas_ops_prospect explain "forward g7 ci7 co7 i168x296x296 k7 p3"
 python -m oil_gas_ops_prospect check-model file.py:Net --input 1,1,296,296,168
 
-What an Ascend NPU would do with a convolution, or with every Conv3d of a model. Neither needs the device."""
+What an Ascend NPU would do with a convolution, or with every Conv3d and ConvTranspose3d of a model. Neither needs the
+device. A problem that begins with `transposed` is a transposed layer: "transposed ci64 co32 i40 k2 s2"."""
 
 import argparse
 import importlib.util
@@ -56,7 +57,8 @@ def _check_model(options):
     layers, refused = check_model(_loaded(options.model), *options.input, dtype=getattr(torch, options.dtype))
     for line in refused:
         print(line)
-    print(f"Conv3d layers: {layers}, of which the native operators refuse {len(refused)} on {A2.name}")
+    count = f"Conv3d and ConvTranspose3d layers: {layers}"
+    print(f"{count}, of which the native operators refuse {len(refused)} on {A2.name}")
     return int(bool(refused))
 
 
@@ -68,7 +70,7 @@ def _options(arguments):
     explain = commands.add_parser("explain", help="native's verdict on a convolution, and the composite's steps")
     explain.add_argument("problem", help="its text form: docs/api_list.md")
     explain.set_defaults(run=_explain)
-    check = commands.add_parser("check-model", help="the Conv3d layers that native refuses; exit status 1 if any")
+    check = commands.add_parser("check-model", help="the layers that native refuses; exit status 1 if any")
     check.add_argument("model", metavar="FILE.py:NAME", help="a module, or what makes one by itself; the file is run")
     check.add_argument("--input", type=_shape, action="append", required=True, metavar="N,C,D,H,W", help="an argument")
     check.set_defaults(run=_check_model)

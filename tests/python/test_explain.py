@@ -9,7 +9,15 @@ from torch import nn
 
 from oil_gas_ops_prospect import _core
 from oil_gas_ops_prospect.__main__ import main
-from oil_gas_ops_prospect.conv3d_custom import Conv3d, LazyConv3d, check_model, conv3d_backend, explain
+from oil_gas_ops_prospect.conv3d_custom import (
+    Conv3d,
+    ConvTranspose3d,
+    LazyConv3d,
+    check_model,
+    conv3d_backend,
+    explain,
+)
+from oil_gas_ops_prospect.conv3d_custom.npu_explain import explain_text
 
 TRAIN04 = "forward g7 ci7 co7 i168x296x296 k7 p3"
 
@@ -43,6 +51,35 @@ def test_explain_follows_the_budgets():
 def test_explain_refuses_what_is_no_convolution(arguments, error, message):
     with pytest.raises(error, match=message):
         explain((1, 7, 9, 9, 9), (7, 1, 3, 3, 3), **{"groups": 7, **arguments})
+
+
+def test_explain_tells_of_a_transposed_layer_by_the_convolution_that_it_transposes():
+    of_convolution = explain((1, 6, 40, 148, 160), (4, 3, 5, 5, 5), 2, 2, groups=2)
+    of_layer = explain((1, 4, 20, 74, 80), (4, 3, 5, 5, 5), 2, 2, 1, 2, transposed=True, output_padding=1)
+    first, rest = of_layer.split("\n", 1)
+    assert rest == of_convolution
+    assert first.startswith("transposed: input (1, 4, 20, 74, 80), output (1, 6, 40, 148, 160); its forward")
+    text = "transposed g2 ci4 co6 i20x74x80 k5 s2 p2 q1"
+    assert explain_text(text) == explain_text(f" {text}\n") == of_layer
+    assert explain((4, 20, 74, 80), (4, 6, 2, 2, 2), (2, 2, 2), transposed=True).startswith("transposed: input (1, 4,")
+
+
+@pytest.mark.parametrize("text, message", [
+    ("transposed ci4 co6 z2", "got 'z2'"),
+    ("transposed ci4 co6 i4 k2 s2 q1", "negative output_padding"),
+    ("transposed ci4 co6 i4 k3 p1 q0", "output padding must be smaller"),
+    ("transposed g2 ci4 co5 i4 k3", "expected co that groups divide, got co 5 and g 2"),
+    ("transposed g0 ci4 co5 i4 k3", "got co 5 and g 0"),
+    ("transposed ci4 co6 i4 k3 reflect p1", "expected padding_mode 'zeros' of a transposed layer"),
+])  # fmt: skip
+def test_explain_refuses_what_is_no_transposed_layer(text, message):
+    with pytest.raises(RuntimeError, match=message):
+        explain_text(text)
+
+
+def test_output_padding_is_of_transposed_layers_alone():
+    with pytest.raises(RuntimeError, match="expected output_padding of a transposed layer alone, got 1"):
+        explain((1, 2, 9, 9, 9), (2, 2, 3, 3, 3), output_padding=1)
 
 
 @pytest.mark.parametrize("text", [
@@ -137,6 +174,30 @@ def test_check_model_lists_what_native_refuses():
     assert check_model(on_meta(lambda: Net(17)), (1, 1, 168, 296, 296), dtype=torch.float16) == (3, [])
 
 
+class Up(nn.Module):
+    """The width of y, which is the input of the convolution that is transposed, decides."""
+
+    def __init__(self):
+        super().__init__()
+        self.native = nn.ConvTranspose3d(7, 7, 9, padding=4, groups=7)
+        self.ours = ConvTranspose3d(7, 7, 4, stride=2, padding=1, groups=7)
+
+    def forward(self, x):
+        return self.ours(self.native(x), output_size=[2 * n + 1 for n in x.shape[-3:]])
+
+
+def test_check_model_lists_transposed_layers():
+    layers, refused = check_model(on_meta(Up), (1, 7, 296, 296, 168))
+    assert layers == 2 and len(refused) == 1
+    assert refused[0] == (
+        "native: input (1, 7, 296, 296, 168), weight (7, 1, 9, 9, 9), transposed: grad input: 525312 bytes against "
+        "524288 of L1"
+    )
+    layers, refused = check_model(on_meta(Up), (7, 20, 20, 2999))
+    assert [text.split(":")[0] for text in refused] == ["native", "ours"]
+    assert check_model(on_meta(Up), (1, 7, 20, 20, 40)) == (2, [])
+
+
 def test_check_model_counts_a_layer_once_for_each_shape():
     model = on_meta(Net)
     assert check_model(model, (1, 1, 9, 9, 80), (1, 1, 9, 9, 80))[0] == 3
@@ -158,7 +219,7 @@ def test_check_model_on_the_command_line(tmp_path, capsys):
         assert capsys.readouterr().out.splitlines() == [
             "the model: input (1, 7, 296, 296, 168), weight (7, 1, 9, 9, 9): "
             "grad input: 525312 bytes against 524288 of L1",
-            "Conv3d layers: 1, of which the native operators refuse 1 on Ascend A2/A3",
+            "Conv3d and ConvTranspose3d layers: 1, of which the native operators refuse 1 on Ascend A2/A3",
         ]
     assert main(["check-model", f"{tmp_path}/net.py:Net", "--input", "1,7,99,99,99"]) == 0
     for name in ("number", "missing"):

@@ -5,6 +5,7 @@ import torch
 
 from . import core, device, npu, steps
 from .problem import PADDING_MODES, Problem, hashable, problem_of
+from .transposed import transposed_problem_of
 
 _AXES = ("samples", "groups", "depth", "width")
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -42,9 +43,17 @@ def _explained(problem, dtype):
     ))  # fmt: skip
 
 
+def _explained_transposed(problem, x_shape, dtype):
+    return (
+        f"transposed: input {tuple(x_shape)}, output {tuple(problem.x_shape)}; its forward is the grad input, and its "
+        f"grad input the forward, of the convolution\n{_explained(problem, dtype)}"
+    )
+
+
 def explain(
-    input_shape, weight_shape, stride=1, padding=0, dilation=1, groups=1, *, padding_mode="zeros", dtype=torch.float32
-):
+    input_shape, weight_shape, stride=1, padding=0, dilation=1, groups=1, *, padding_mode="zeros", dtype=torch.float32,
+    transposed=False, output_padding=0,
+):  # fmt: skip
     """A text on what an Ascend NPU would do with a convolution; neither the device nor torch_npu is needed.
 
     For native its load in bytes against L1, operator by operator, and which it refuses (the formulas: docs/npu.md); for
@@ -54,27 +63,58 @@ def explain(
     input_shape   (N, CI, D, H, W) or (CI, D, H, W)
     weight_shape  (CO, CI / groups, KD, KH, KW)
     dtype         float32, float16 or bfloat16: what the device computes in
-    The others as in conv3d and Conv3d.
+    transposed    a layer as in conv_transpose3d, of weight_shape (CI, CO / groups, KD, KH, KW): told of the convolution
+                  that it transposes
+    The others as in conv3d, Conv3d and conv_transpose3d.
 
-    Errors: those of conv3d for what defines no convolution; RuntimeError for another dtype.
+    Errors: those of conv3d and conv_transpose3d for what defines no convolution; RuntimeError for another dtype, for
+    an output padding of a layer that is not transposed, and for a transposed one padded by another mode than zeros.
 
         print(explain((1, 7, 168, 296, 296), (7, 1, 7, 7, 7), padding=3, groups=7))
     """
-    shape = tuple(input_shape)
-    problem = problem_of(
-        hashable("stride", stride), hashable("padding", padding), hashable("dilation", dilation),
-        hashable("groups", groups), padding_mode, None, (1, *shape) if len(shape) == 4 else shape,
-        tuple(weight_shape), None, False, False,
+    shape, w_shape = tuple(input_shape), tuple(weight_shape)
+    shape = (1, *shape) if len(shape) == 4 else shape
+    stride, padding, dilation = hashable("stride", stride), hashable("padding", padding), hashable("dilation", dilation)
+    groups, more = hashable("groups", groups), hashable("output_padding", output_padding)
+    if transposed:
+        _check_zeros(padding_mode)
+        arguments = stride, padding, more, groups, dilation, None, shape, w_shape, None, False, False
+        return _explained_transposed(transposed_problem_of(*arguments), shape, dtype)
+    if more not in (0, (0, 0, 0)):
+        raise RuntimeError(f"explain: expected output_padding of a transposed layer alone, got {output_padding}")
+    arguments = stride, padding, dilation, groups, padding_mode, None, shape, w_shape, None, False, False
+    return _explained(problem_of(*arguments), dtype)
+
+
+def _check_zeros(padding_mode):
+    if padding_mode != "zeros":
+        raise RuntimeError(f"explain: expected padding_mode 'zeros' of a transposed layer, got {padding_mode!r}")
+
+
+def _transposed_text(text, dtype):
+    """Of the words of a transposed layer: those of a problem, i and ci of its input, co of its output."""
+    geometry, _, x_shape, (co, _, *kernel), _ = core._core.parse(text)
+    stride, pad_lo, pad_hi, dilation, groups, mode, _ = geometry
+    more = tuple(p - q for p, q in zip(pad_lo, pad_hi))
+    if groups <= 0 or co % groups:
+        raise RuntimeError(f"transposed: expected co that groups divide, got co {co} and g {groups}")
+    w_shape = (x_shape[1], co // groups, *kernel)
+    return explain(
+        x_shape, w_shape, stride, pad_lo, dilation, groups, padding_mode=PADDING_MODES[mode], dtype=dtype,
+        transposed=True, output_padding=more,
     )  # fmt: skip
-    return _explained(problem, dtype)
 
 
 def explain_text(text, dtype=torch.float32):
     """The same of a problem in its text form (docs/api_list.md), such as "forward g7 ci7 co7 i168x296x296 k7 p3"; its
-    pass and dtype are not looked at. Errors: RuntimeError also for a text that cannot be read, and without the C core,
-    which reads it."""
+    pass and dtype are not looked at. A text that begins with `transposed` is of a transposed layer, its words those of
+    the layer itself: ci and i of its input, co of its output; a q below p is the output padding p - q. Errors:
+    RuntimeError also for a text that cannot be read, and without the C core, which reads it."""
     if core._core is None:
         raise RuntimeError("explain: expected a C core that loads, which reads the text form of a problem, got none")
+    first, _, rest = text.strip().partition(" ")
+    if first == "transposed":
+        return _transposed_text(rest, dtype)
     geometry, _, x_shape, w_shape, _ = core._core.parse(text)
     stride, pad_lo, pad_hi, dilation, groups, mode, _ = geometry
     problem = Problem(

@@ -8,7 +8,7 @@ import signal
 
 import torch
 from bench_device import forbid_hf32, resident
-from bench_passes import PASSES, Passes
+from bench_passes import Passes
 from patterns import SMALL
 
 
@@ -35,20 +35,19 @@ def _end(code):
     return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
-def _warm_up(kind, backend, device):
+def _warm_up(passes):
     """Starts what starts once: thread pools, the autograd engine, the libraries underneath."""
-    passes = Passes(SMALL, kind, backend, device)
-    for name in PASSES:
+    for name in passes.names:
         passes.prepare(name)
         passes.run(name)
     torch.ones(1 << 20).mul(2.0)
 
 
-def _serve(connection, kind, threads, backend, device, limit, hf32):
+def _serve(connection, kind, threads, backend, device, limit, hf32, make, small):
     torch.set_num_threads(threads)
     if not hf32:
         forbid_hf32(device)
-    _warm_up(kind, backend, device)
+    _warm_up(make(small, kind, backend, device))
     if limit:
         _limit_memory(limit)
     passes = None
@@ -60,24 +59,27 @@ def _serve(connection, kind, threads, backend, device, limit, hf32):
         try:
             if command == "build":
                 passes = None
-                passes = Passes(*args, kind, backend, device)
+                passes = make(*args, kind, backend, device)
                 answer = None
             elif command == "threads":
                 answer = torch.set_num_threads(*args)
-            elif command == "prepare":
-                answer = passes.prepare(*args)
             else:
-                answer = passes.run(*args)
+                answer = getattr(passes, command)(*args)
             connection.send(("ok", answer))
         except Exception as error:
             connection.send(("error", _reason(error)))
 
 
 class Child:
-    """One side, 'ours' or 'native'. Starts when first needed and again after a crash; the pattern is then rebuilt."""
+    """One side. Starts when first needed and again after a crash; the pattern is then rebuilt.
 
-    def __init__(self, kind, threads, backend="auto", device="cpu", memory_limit=0, hf32=True):
-        self._args = (kind, threads, backend, device, memory_limit, hf32)
+    make(pattern, kind, backend, device) builds what runs there, an object with the methods and `names` of Passes; it is
+    a function of a module. small is a pattern that it can build, to start from."""
+
+    def __init__(
+        self, kind, threads, backend="auto", device="cpu", memory_limit=0, hf32=True, make=Passes, small=SMALL
+    ):
+        self._args = (kind, threads, backend, device, memory_limit, hf32, make, small)
         self._survives = device == "cpu"  # after an error a device answers every later call with it
         self._process = None
         self._built = None
@@ -117,11 +119,15 @@ class Child:
     def threads(self, count):
         self._ask(("threads", count), None)
 
-    def run(self, name, calls=1, timeout=None):
-        """(seconds, bytes) of Passes.run. `timeout` is of one call. Errors: Crash; another run may follow."""
+    def call(self, method, *args, timeout=None):
+        """What a method of the side's passes answers. Errors: Crash."""
         if self._process is None:
             self.build(self._built)
-        self._ask(("prepare", name), timeout)
+        return self._ask((method, *args), timeout)
+
+    def run(self, name, calls=1, timeout=None):
+        """(seconds, bytes) of Passes.run. `timeout` is of one call. Errors: Crash; another run may follow."""
+        self.call("prepare", name, timeout=timeout)
         return self._ask(("run", name, calls), timeout and timeout * calls)
 
     def stop(self):

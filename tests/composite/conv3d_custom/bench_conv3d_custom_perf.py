@@ -10,10 +10,8 @@
 
 import argparse
 import importlib.util
-import os
 import signal
 import sys
-from pathlib import Path
 
 import bench_device
 import bench_extras
@@ -23,25 +21,11 @@ import bench_precision
 import bench_report
 import bench_training
 import torch
+from bench_options import Progress, check_file, half_of_memory, listed, positive
 from bench_passes import PASSES
 from patterns import PATTERNS
 
 from oil_gas_ops_prospect.conv3d_custom import npu_available
-
-
-def _positive(kind):
-    def parse(text):
-        value = kind(text)
-        if value <= 0:
-            raise argparse.ArgumentTypeError(f"expected a number above 0, got {text}")
-        return value
-
-    return parse
-
-
-def _memory_gib():
-    """Half of what is there."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**31
 
 
 def _options(arguments):
@@ -51,34 +35,28 @@ def _options(arguments):
     add("--scaling", action="store_true", help="perf: 1 thread and all threads, beside the pure FMA loop")
     add("--pattern", metavar="NAME[,NAME]", help="only these; the beginning of a name is enough")
     add("--passes", metavar="PASS[,PASS]", default=",".join(PASSES), help="perf: only these of %(default)s")
-    add("--scale", type=_positive(float), default=1.0, help="shrinks depth and height by this factor")
-    add("--threads", type=_positive(int), default=torch.get_num_threads())
-    add("--repeats", type=_positive(int), default=7, help="at most; slow passes are run less often")
+    add("--scale", type=positive(float), default=1.0, help="shrinks depth and height by this factor")
+    add("--threads", type=positive(int), default=torch.get_num_threads())
+    add("--repeats", type=positive(int), default=7, help="at most; slow passes are run less often")
     add("--device", default="npu" if npu_available() else "cpu")
     add("--no-hf32", dest="hf32", action="store_false", help="NPU: no rounding of float32 convolutions to HF32")
     add("--backend", choices=("auto", "c", "composite"), default="auto", help="what ours runs on")
     add("--no-native", dest="native", action="store_false", help="ours alone")
-    add("--native-timeout", type=_positive(float), default=240.0, metavar="SECONDS", help="of one native call")
-    add("--native-memory", type=_positive(float), default=_memory_gib(), metavar="GIB", help="that native may take")
+    add("--native-timeout", type=positive(float), default=240.0, metavar="SECONDS", help="of one native call")
+    add("--native-memory", type=positive(float), default=half_of_memory(), metavar="GIB", help="that native may take")
     add("--json", metavar="FILE")
     add("--csv", metavar="FILE")
     add("--plot", metavar="FILE", help="perf: PNG bar chart; needs matplotlib")
     options = parser.parse_args(arguments)
     options.patterns = _chosen(parser, options.pattern, options.scale)
-    options.passes = options.passes.split(",")
-    for name in options.passes:
-        if name not in PASSES:
-            parser.error(f"--passes: expected some of {', '.join(PASSES)}, got {name!r}")
+    options.passes = listed(parser, "passes", options.passes, PASSES)
     _check_files(parser, options)
     return options
 
 
 def _check_files(parser, options):
-    """Refuses now what would lose the results of a long run at its end."""
     for name in ("json", "csv", "plot"):
-        path = getattr(options, name)
-        if path and not Path(path).resolve().parent.is_dir():
-            parser.error(f"--{name}: expected a file in an existing folder, got {path!r}")
+        check_file(parser, name, getattr(options, name))
     if options.plot and (options.mode != "perf" or options.scaling):
         parser.error("--plot: expected perf mode without --scaling, which alone has speedups to draw")
     if options.plot and importlib.util.find_spec("matplotlib") is None:
@@ -96,35 +74,16 @@ def _chosen(parser, names, scale):
     return [pattern.scaled(scale) for pattern in chosen]
 
 
-class _Progress:
-    """What runs now, on standard error: rewritten in place on a terminal, else a line each."""
-
-    def __init__(self):
-        self._tty = sys.stderr.isatty()
-
-    def __call__(self, text):
-        print(f"\r\x1b[K{text}" if self._tty else text, end="" if self._tty else "\n", file=sys.stderr, flush=True)
-
-    def clear(self):
-        if self._tty:
-            self("")
-
-
-def _show(progress, text):
-    progress.clear()
-    print(text, flush=True)
-
-
 def _perf(options, result, fma, progress):
-    _show(progress, bench_report.columns())
+    progress.show(bench_report.columns())
     with bench_perf.both(options) as sides:
         for row in bench_perf.measure(sides, options.patterns, options, result["machine"], progress):
             result["rows"].append(row)
-            _show(progress, bench_report.line(row))
+            progress.show(bench_report.line(row))
         progress("small calls")
         result["small_calls"] = bench_extras.small_calls(sides, options)
         result["after_operator"] = bench_extras.after_operator(sides["ours"], options)
-    _show(progress, bench_report.extras(result["small_calls"], result["after_operator"]))
+    progress.show(bench_report.extras(result["small_calls"], result["after_operator"]))
 
 
 def _scaling(options, result, fma, progress):
@@ -132,18 +91,18 @@ def _scaling(options, result, fma, progress):
     with bench_perf.both(options) as sides:
         for row in bench_extras.scaling(sides["ours"], options.patterns, options, fma, progress):
             result["rows"].append(row)
-            _show(progress, bench_report.scaling_line(row, options.threads))
+            progress.show(bench_report.scaling_line(row, options.threads))
 
 
 def _precision(options, result, fma, progress):
-    _show(progress, bench_precision.columns())
+    progress.show(bench_precision.columns())
     for row in bench_precision.measure(options.patterns, options, progress):
         result["rows"].append(row)
-        _show(progress, bench_precision.line(row))
-    _show(progress, bench_precision.summary(result["rows"]))
+        progress.show(bench_precision.line(row))
+    progress.show(bench_precision.summary(result["rows"]))
     progress("training")
     result["training"] = bench_training.train(options)
-    _show(progress, bench_training.text(result["training"]))
+    progress.show(bench_training.text(result["training"]))
 
 
 def _write(options, result):
@@ -162,11 +121,11 @@ def main(arguments=None):
     torch.set_num_threads(options.threads)
     if not options.hf32:
         bench_device.forbid_hf32(options.device)
-    progress = _Progress()
+    progress = Progress()
     progress("FMA peak and copy bandwidth")
     fma = bench_machine.FmaPeak(bench_machine.isa_in_use())
     machine = bench_machine.describe(options.threads, options.device, fma)
-    _show(progress, bench_report.header(machine))
+    progress.show(bench_report.header(machine))
     run = _precision if options.mode == "precision" else _scaling if options.scaling else _perf
     result = {"mode": options.mode, "scale": options.scale, "machine": machine, "rows": []}
     try:

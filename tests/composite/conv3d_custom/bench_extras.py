@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The smaller questions: a call on few voxels, a call right after a torch operator, and what more threads gain."""
 
-from bench_perf import Side, interleave
+from bench_perf import interleave
 from patterns import PATTERNS, SMALL
 
 # Short enough for a pool that still spins to be felt.

@@ -27,8 +27,23 @@ def layer(pattern, kind):
     )
 
 
+def timed(call, calls, device):
+    """(seconds of one call, bytes by which the device's memory grew beyond the tensors that a call returns)."""
+    before = held(device)
+    synchronise(device)
+    start = time.perf_counter()
+    for _ in range(calls):
+        result = call()
+    synchronise(device)
+    seconds = (time.perf_counter() - start) / calls
+    returned = sum(tensor.nbytes for tensor in (result if isinstance(result, tuple) else (result,)))
+    return seconds, max(0, highest(device) - before - returned)
+
+
 class Passes:
     """Tensors of a pattern and its passes. Same seed, same values on every side."""
+
+    names = PASSES
 
     def __init__(self, pattern, kind, backend, device):
         torch.manual_seed(0)
@@ -72,13 +87,4 @@ class Passes:
         highest beyond the tensors that it returns). On small volumes a process's bytes are too few: the allocator
         reuses what it kept. `calls` calls are timed together. The pass is prepared."""
         with conv3d_backend(self.backend):
-            call = self._call(name)
-            before = held(self.device)
-            synchronise(self.device)
-            start = time.perf_counter()
-            for _ in range(calls):
-                result = call()
-            synchronise(self.device)
-            seconds = (time.perf_counter() - start) / calls
-        returned = sum(tensor.nbytes for tensor in (result if isinstance(result, tuple) else (result,)))
-        return seconds, max(0, highest(self.device) - before - returned)
+            return timed(self._call(name), calls, self.device)

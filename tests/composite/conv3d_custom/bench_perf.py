@@ -24,12 +24,8 @@ LONG = 10.0  # seconds of a call that is not worth a second
 class Side:
     """One side of a pattern: its process, its times of the pass at hand, and what stopped it."""
 
-    def __init__(self, kind, options):
-        native = kind == "native"
-        limit = int(options.native_memory * 2**30) if native and options.device == "cpu" else 0
-        self.timeout = options.native_timeout if native else None
-        self.child = Child(kind, options.threads, options.backend, options.device, limit, options.hf32)
-        self.failed = {}
+    def __init__(self, child, timeout=None):
+        self.child, self.timeout, self.failed = child, timeout, {}
 
     def build(self, pattern):
         self.failed = {}
@@ -79,11 +75,10 @@ def interleave(sides, repeats, calls=1):
             side.step(calls)
 
 
-def backend_of(pattern, options):
-    """What ours runs on at this size: the rule goes by shapes too."""
-    with conv3d_backend(options.backend):
-        device_type = torch.device(options.device).type
-        return module_backend(device_type, torch.float32, pattern.x_shape, pattern.w_shape)
+def backend_of(pattern, backend, device, dtype=torch.float32):
+    """What ours runs on at this size where `backend` is asked for: the rule goes by shapes too."""
+    with conv3d_backend(backend):
+        return module_backend(torch.device(device).type, dtype, pattern.x_shape, pattern.w_shape)
 
 
 def cropped(pattern):
@@ -135,17 +130,18 @@ def flops(pattern, name):
     return 2 * n * co * terms * len(_PARTS.get(name, (name,)))
 
 
-def tensor_bytes(pattern, name):
-    """Each of the pass's three tensors once, f32."""
+def tensor_bytes(pattern, name, itemsize=4):
+    """Each of the pass's three tensors once."""
     sizes = [torch.Size(shape).numel() for shape in (pattern.x_shape, pattern.w_shape, pattern.y_shape)]
-    return 4 * sum(sizes) * len(_PARTS.get(name, (name,)))
+    return itemsize * sum(sizes) * len(_PARTS.get(name, (name,)))
 
 
-def plans(pattern, name, threads):
-    """What the C core does: the most workspace of the pass's parts, and their plans as they describe themselves."""
+def plans(pattern, name, threads, dtype=0):
+    """What the C core does: the most workspace of the pass's parts, and their plans as they describe themselves.
+    dtype: 0 for f32, 1 for f64."""
     padding = _MODES.index(pattern.padding_mode)
     geometry = (pattern.stride, pattern.padding, pattern.padding, pattern.dilation, pattern.groups, padding, 0)
-    problem = (geometry, 0, pattern.x_shape, pattern.w_shape)
+    problem = (geometry, dtype, pattern.x_shape, pattern.w_shape)
     parts = _PARTS.get(name, (name,))
     return {
         "scratch_bytes": max(_core.workspace_bytes(*problem, part, threads) for part in parts),
@@ -153,11 +149,18 @@ def plans(pattern, name, threads):
     }
 
 
+def _side(kind, options):
+    native = kind == "native"
+    limit = int(options.native_memory * 2**30) if native and options.device == "cpu" else 0
+    child = Child(kind, options.threads, options.backend, options.device, limit, options.hf32)
+    return Side(child, options.native_timeout if native else None)
+
+
 @contextlib.contextmanager
 def both(options):
     """{'ours': Side, 'native': Side}, or ours alone where native is not wanted. Ends their processes."""
     kinds = ("ours", "native") if options.native else ("ours",)
-    sides = {kind: Side(kind, options) for kind in kinds}
+    sides = {kind: _side(kind, options) for kind in kinds}
     try:
         yield sides
     finally:
@@ -190,7 +193,7 @@ def measure(sides, patterns, options, machine, progress):
     for pattern in patterns:
         progress(f"{pattern.name}: verify")
         try:
-            backend = backend_of(pattern, options)
+            backend = backend_of(pattern, options.backend, options.device)
             checked = verify(pattern, backend, options.device)
         except RuntimeError as error:
             yield {"pattern": pattern.name, "pass": "verify", "ours": {"crash": str(error)}}

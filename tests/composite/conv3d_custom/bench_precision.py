@@ -86,7 +86,7 @@ def measure(patterns, options, progress):
     for pattern in patterns:
         progress(f"{pattern.name}: passes")
         x, w, b, gy, y, gx, gw, gb = _tensors(pattern, options)
-        backend = backend_of(pattern, options)
+        backend = backend_of(pattern, options.backend, options.device)
         chance = random.Random(pattern.name)
         volume = math.prod((pattern.n, *pattern.y_shape[2:]))
         taps = math.prod(pattern.kernel)
