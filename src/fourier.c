@@ -10,6 +10,27 @@
 
 /* ---- sizes ---- */
 
+struct piece ogp_fourier_piece(const struct ogp_plan *plan, int a)
+{
+    const struct lattice *const lat = &plan->lattice[a];
+    const struct part part = {ogp_fourier_first(lat), lat->classes, 1};
+    struct piece_cursor cursor = {0};
+    struct piece piece = {0};
+    ogp_next_piece(lat, &part, INT64_MAX / 4, &cursor, &piece);
+    return piece;
+}
+
+/* Columns need not be read where all are zero. Then a row of the tensor is read from its first element on: whole lines
+ * of memory, if rows begin with one. */
+static int64_t skipped_columns(const struct ogp_plan *plan)
+{
+    const struct lattice *const width = &plan->lattice[2];
+    const struct piece piece = ogp_fourier_piece(plan, 2);
+    if (piece.in0 >= 0 || (!width->adjoint && width->padding != OGP_ZEROS))
+        return 0;
+    return ogp_min(piece.taps - 1, ogp_ceil_div(-piece.in0, piece.in_step));
+}
+
 struct fourier ogp_fourier(const struct ogp_plan *plan, const struct tiling *t)
 {
     const int64_t lanes = plan->kernels->lanes, taps = plan->problem.axis[2].k;
@@ -20,8 +41,10 @@ struct fourier ogp_fourier(const struct ogp_plan *plan, const struct tiling *t)
         f.points[a] = t->fft[a]->points;
     }
     f.history = ogp_round_up(taps - 1, lanes);
-    f.chunks = ogp_ceil_div(ogp_fourier_extent(&plan->lattice[2]) + taps - 1, f.columns);
-    f.vectors_all = ogp_ceil_div(ogp_fourier_extent(&plan->lattice[2]) + taps - 1, lanes);
+    f.skip = skipped_columns(plan);
+    const int64_t columns = ogp_fourier_extent(&plan->lattice[2]) + taps - 1 - f.skip;
+    f.chunks = ogp_ceil_div(columns, f.columns);
+    f.vectors_all = ogp_ceil_div(columns, lanes);
     f.bin = 2 * f.columns;
     f.plane = ogp_odd_lines(f.points[1] * f.bin, f.bytes);
     f.part = f.history + f.columns;
@@ -226,28 +249,18 @@ struct unit ogp_fourier_unit(const struct ogp_plan *plan, int64_t u)
 
 void ogp_fourier_carve_reader(struct arena *a, const struct fourier *f, struct reader *r)
 {
-    const size_t most = (size_t)ogp_max(f->points[0], f->points[1]);
-    r->packed = arena_take(a, (size_t)(2 * f->points[1] * f->columns * f->bytes));
-    r->zero = arena_take(a, (size_t)(f->columns * f->bytes));
-    r->row[0] = arena_take(a, most * sizeof(void *));
-    r->row[1] = arena_take(a, most * sizeof(void *));
-    r->inside = arena_take(a, 2 * most * sizeof(void *));
-    r->offset[0] = arena_take(a, most * sizeof(int64_t));
-    r->offset[1] = arena_take(a, most * sizeof(int64_t));
+    const size_t rows = (size_t)f->points[1];
+    for (int tile = 0; tile < 2; tile++) {
+        r->packed[tile] = arena_take(a, (size_t)(f->points[1] * f->columns * f->bytes));
+        r->offset[tile] = arena_take(a, rows * sizeof(int64_t));
+    }
+    r->place = arena_take(a, rows * sizeof(int64_t));
 }
 
-/* Columns of the chunk that read the tensor. */
-static struct run inside_columns(const struct sampling *s)
+/* Members that read the tensor. */
+static struct run inside(const struct sampling *s)
 {
-    return s->padding == OGP_ZEROS ? ogp_inside(s) : (struct run){0, s->count};
-}
-
-/* Whether rows can be read where they lie: all columns of the chunk, in neighbouring elements. */
-static bool in_place(const struct reader *r)
-{
-    const struct sampling *const w = &r->width;
-    return w->step * r->volume.axis[2] == 1 && w->first >= 0 &&
-           w->first + r->vectors * r->plan->kernels->lanes <= w->extent;
+    return s->count > 0 && s->padding == OGP_ZEROS ? ogp_inside(s) : (struct run){0, s->count};
 }
 
 static int64_t source_of(const struct sampling *s, int64_t m)
@@ -257,88 +270,84 @@ static int64_t source_of(const struct sampling *s, int64_t m)
 
 void ogp_fourier_aim(struct reader *r)
 {
-    for (int tile = 0; tile < 2; tile++)
-        for (int64_t h = 0; h < r->sampling[tile][1].count; h++) {
-            const int64_t from = source_of(&r->sampling[tile][1], h);
-            r->offset[tile][h] = from < 0 ? -1 : from * r->volume.axis[1] * r->fourier->bytes;
-        }
+    for (int tile = 0; tile < 2; tile++) {
+        const struct sampling *const height = &r->sampling[tile][1];
+        r->rows[tile] = inside(height);
+        for (int64_t h = r->rows[tile].lo; h < r->rows[tile].hi; h++)
+            r->offset[tile][h] = source_of(height, h) * r->volume.axis[1];
+        memset(r->packed[tile], 0, (size_t)(r->fourier->points[1] * r->fourier->columns * r->fourier->bytes));
+    }
+    for (int64_t h = 0; h < r->fourier->points[1]; h++)
+        r->place[h] = h * r->fourier->columns;
 }
 
-/* Packs the rows of a plane of the tensor. Columns outside it were set to zero, once for all planes. */
-static void pack_plane(const struct reader *r, int tile, char *packed, int64_t from_d)
+/* Whether the columns of the chunk that read the tensor are neighbours there. */
+static bool is_straight(const struct reader *r, const struct run *run)
+{
+    return r->width.step * r->volume.axis[2] == 1 && r->width.first + run->lo >= 0 &&
+           r->width.first + run->hi <= r->width.extent;
+}
+
+/* Packs a plane whose columns are not neighbours in the tensor, or are those of a padding mode. */
+static void pack_plane(const struct reader *r, int tile, const char *plane, const struct run *run)
 {
     const struct fourier *const f = r->fourier;
     const struct sampling *const height = &r->sampling[tile][1];
     if (r->width.padding != OGP_ZEROS) {
-        const struct sampling plane[3] = {{from_d, 1, 1, INT64_MAX, OGP_ZEROS}, *height, r->width};
+        const struct volume volume = {.data = (char *)(uintptr_t)plane,
+                                      .axis = {0, r->volume.axis[1], r->volume.axis[2]}};
+        const struct sampling sampling[3] = {{0, 1, 1, 1, OGP_ZEROS}, *height, r->width};
         const int64_t size = f->points[1] * f->columns;
         const struct block block = {1, {1, height->count, r->width.count}, size, size, f->columns};
-        ogp_pack(r->plan, packed, &block, &r->volume, plane);
+        ogp_pack(r->plan, r->packed[tile], &block, &volume, sampling);
         return;
     }
-    const struct run run = inside_columns(&r->width);
-    const int64_t columns = run.hi - run.lo, step = columns > 1 ? r->width.step * r->volume.axis[2] : 1;
-    const char *const plane =
-        r->volume.data +
-        (from_d * r->volume.axis[0] + (r->width.first + r->width.step * run.lo) * r->volume.axis[2]) * f->bytes;
-    for (int64_t h = 0; h < height->count && columns > 0; h++) {
-        char *const row = packed + (h * f->columns + run.lo) * f->bytes;
-        if (r->offset[tile][h] == -1)
-            continue;
-        if (step == 1)
-            memcpy(row, plane + r->offset[tile][h], (size_t)(columns * f->bytes));
-        else
-            r->plan->kernels->gather(row, plane + r->offset[tile][h], step, columns);
-    }
+    const int64_t columns = run->hi - run->lo, step = columns > 1 ? r->width.step * r->volume.axis[2] : 1;
+    const char *const first = plane + (r->width.first + r->width.step * run->lo) * r->volume.axis[2] * f->bytes;
+    for (int64_t h = r->rows[tile].lo; h < r->rows[tile].hi && columns > 0; h++)
+        r->plan->kernels->gather(r->packed[tile] + (h * f->columns + run->lo) * f->bytes,
+                                 first + r->offset[tile][h] * f->bytes, step, columns);
 }
 
-/* Points row[tile] at the rows of plane d, zeros where there are none, and appends to `inside` those that are not
- * padding. Returns the new count of these. */
-static int64_t point(const struct reader *r, int tile, int64_t d, int64_t inside)
+/* Takes plane d of a tile to r->packed, zeros where there is none. Sets the rows and columns of *take. */
+static void take_plane(const struct reader *r, int tile, int64_t d, struct ogp_take *take)
 {
     const struct fourier *const f = r->fourier;
     const struct sampling *const depth = &r->sampling[tile][0];
-    const void **const row = r->row[tile];
+    const struct run run = inside(&r->width), *const rows = &r->rows[tile];
     const int64_t from_d = d < depth->count ? source_of(depth, d) : -1;
-    const int64_t count = from_d < 0 ? 0 : r->sampling[tile][1].count;
-    char *const packed = r->packed + tile * f->points[1] * f->columns * f->bytes;
-    const bool here = in_place(r);
-    if (!here && count > 0)
-        pack_plane(r, tile, packed, from_d);
-    const char *const plane =
-        r->volume.data + (from_d * r->volume.axis[0] + r->width.first * r->volume.axis[2]) * f->bytes;
-    for (int64_t h = 0; h < count; h++) {
-        const int64_t offset = r->offset[tile][h];
-        row[h] = offset == -1 ? r->zero : here ? plane + offset : packed + h * f->columns * f->bytes;
-        if (offset != -1)
-            r->inside[inside++] = row[h];
+    if (from_d < 0) {
+        memset(r->packed[tile], 0, (size_t)(f->points[1] * f->columns * f->bytes));
+        return;
     }
-    for (int64_t h = count; h < f->points[1]; h++)
-        row[h] = r->zero;
-    return inside;
+    const char *const plane = r->volume.data + from_d * r->volume.axis[0] * f->bytes;
+    const bool straight = is_straight(r, &run);
+    if (!straight)
+        pack_plane(r, tile, plane, &run);
+    take->lo = run.lo;
+    take->hi = run.hi;
+    take->count = rows->hi - rows->lo;
+    take->step = f->columns;
+    take->out = r->packed[tile] + rows->lo * f->columns * f->bytes;
+    take->in = straight ? plane + r->width.first * r->volume.axis[2] * f->bytes : take->out;
+    take->offset = straight ? r->offset[tile] + rows->lo : r->place;
+    r->plan->kernels->take(take);
 }
 
-/* Asks the second-level cache for the rows of a tile: a chunk is a few lines of each row, which the hardware does not
- * foresee, and all of them at once would wait for memory while nothing is computed. */
-static void prefetch(const struct reader *r, int tile, int64_t d, int64_t first, int64_t columns)
+/* Asks for the rows of plane d of a tile while the one before is transformed: a chunk is a few lines of each row, which
+ * the hardware does not foresee. Earlier, and what is asked for would drive the spectra out of the second-level cache. */
+static void prefetch(const struct reader *r, int tile, int64_t d)
 {
     const struct sampling *const depth = &r->sampling[tile][0];
-    const int64_t from_d = d < depth->count ? source_of(depth, d) : -1;
-    const int64_t lo = ogp_max(first, 0), bytes = (ogp_min(first + columns, r->width.extent) - lo) * r->fourier->bytes;
-    if (from_d < 0 || r->width.step * r->volume.axis[2] != 1 || bytes <= 0)
+    const struct run run = inside(&r->width);
+    const int64_t from_d = d < depth->count ? source_of(depth, d) : -1, bytes = (run.hi - run.lo) * r->fourier->bytes;
+    if (from_d < 0 || !is_straight(r, &run))
         return;
-    const char *const plane = r->volume.data + (from_d * r->volume.axis[0] + lo) * r->fourier->bytes;
-    for (int64_t h = 0; h < r->sampling[tile][1].count; h++) {
-        const int64_t offset = r->offset[tile][h];
-        for (int64_t at = 0; offset != -1 && at < bytes; at += OGP_ALIGN)
-            __builtin_prefetch(plane + offset + at, 0, 2);
-    }
-}
-
-void ogp_fourier_foresee(const struct reader *r, int64_t d)
-{
-    for (int tile = 0; tile < 2; tile++)
-        prefetch(r, tile, d, r->width.first + r->width.count, r->fourier->columns);
+    const char *const plane =
+        r->volume.data + (from_d * r->volume.axis[0] + r->width.first + run.lo) * r->fourier->bytes;
+    for (int64_t h = r->rows[tile].lo; h < r->rows[tile].hi; h++)
+        for (int64_t at = 0; at < bytes; at += OGP_ALIGN)
+            __builtin_prefetch(plane + r->offset[tile][h] * r->fourier->bytes + at, 0, 2);
 }
 
 static int64_t planes(const struct reader *r)
@@ -350,46 +359,44 @@ void ogp_fourier_read(struct reader *r, char *spectra, const void *twiddle, stru
                       double *sum)
 {
     const struct fourier *const f = r->fourier;
-    struct ogp_survey survey = {.rows = r->inside,
-                                .group = group,
-                                .vectors = r->vectors,
-                                .loudest = found->loudest,
-                                .quietest = found->quietest,
-                                .zeros = found->zeros};
-    struct ogp_fft fft = {.re = r->row[0],
-                          .im = r->row[1],
+    const int64_t filled = planes(r), rest = f->points[0] - filled;
+    struct ogp_take take = {
+        .group = group, .vectors = r->vectors, .loudest = found->loudest, .quietest = found->quietest};
+    struct ogp_fft fft = {.re = r->packed[0],
+                          .im = r->packed[1],
+                          .re_step = f->columns,
+                          .im_step = f->columns,
                           .twiddle = twiddle,
                           .step = f->bin,
                           .imaginary = f->columns,
                           .vectors = r->vectors};
-    const struct run run = inside_columns(&r->width);
-    survey.lo = run.lo;
-    survey.hi = run.hi;
-    memset(r->zero, 0, (size_t)(f->columns * f->bytes));
-    if (!in_place(r))
-        memset(r->packed, 0, (size_t)(2 * f->points[1] * f->columns * f->bytes));
-    for (int64_t d = 0; d < planes(r); d++) {
-        for (int tile = 0; tile < 2 && r->begins; tile++) /* no chunk before it has foreseen this one */
-            prefetch(r, tile, d + 1, r->width.first, r->width.count);
-        survey.count = point(r, 1, d, point(r, 0, d, 0));
-        r->plan->kernels->survey(&survey);
-        for (int64_t k = 0; sum && k < survey.count; k++)
-            *sum += r->plan->kernels->sum(r->inside[k], 1, r->vectors * r->plan->kernels->lanes);
+    if (r->begins)
+        memset(spectra + filled * f->plane * f->bytes, 0, (size_t)(rest * f->plane * f->bytes));
+    for (int64_t d = 0; d < filled; d++) {
+        for (int tile = 0; tile < 2; tile++) {
+            prefetch(r, tile, d + 1);
+            take_plane(r, tile, d, &take);
+            for (int64_t h = 0; h < f->points[1] && sum; h++)
+                *sum += r->plan->kernels->sum(r->packed[tile] + h * f->columns * f->bytes, 1,
+                                              r->vectors * r->plan->kernels->lanes);
+        }
         fft.bins = spectra + d * f->plane * f->bytes;
         f->fft[1]->forward(&fft);
     }
-    *found = (struct finding){survey.loudest, survey.quietest, survey.zeros != 0};
+    *found = (struct finding){take.loudest, take.quietest, found->zeros || take.zeros};
 }
 
-void ogp_fourier_zeros(struct reader *r, uint64_t *bits)
+void ogp_fourier_zeros(const struct reader *r, uint64_t *bits)
 {
     const struct fourier *const f = r->fourier;
+    struct ogp_take take = {.group = 1, .vectors = r->vectors};
     for (int64_t d = 0; d < planes(r); d++)
         for (int tile = 0; tile < 2; tile++) {
-            point(r, tile, d, 0);
+            take_plane(r, tile, d, &take);
             uint64_t *const row = bits + (tile * f->points[0] + d) * f->points[1];
             for (int64_t h = 0; h < f->points[1]; h++)
-                row[h] |= r->plan->kernels->zeros(r->row[tile][h], r->vectors * r->plan->kernels->lanes)
+                row[h] |= r->plan->kernels->zeros(r->packed[tile] + h * f->columns * f->bytes,
+                                                  r->vectors * r->plan->kernels->lanes)
                           << (64 - f->columns);
         }
 }
@@ -397,7 +404,7 @@ void ogp_fourier_zeros(struct reader *r, uint64_t *bits)
 uint64_t ogp_fourier_padding_zeros(const struct reader *r)
 {
     const int64_t columns = r->fourier->columns, read = r->vectors * r->plan->kernels->lanes;
-    const struct run run = inside_columns(&r->width);
+    const struct run run = inside(&r->width);
     uint64_t bits = 0;
     for (int64_t c = 0; c < read; c++)
         if (c < run.lo || c >= run.hi)
@@ -405,19 +412,14 @@ uint64_t ogp_fourier_padding_zeros(const struct reader *r)
     return bits;
 }
 
-void ogp_fourier_slab(const struct reader *r, char *slab, const char *spectra, int64_t h, const void *twiddle)
+void ogp_fourier_slab(const struct reader *r, char *slab, char *spectra, int64_t h, const void *twiddle)
 {
     const struct fourier *const f = r->fourier;
-    const int64_t filled = planes(r);
-    for (int64_t d = 0; d < f->points[0]; d++) {
-        const char *const bin = spectra + (d * f->plane + h * f->bin) * f->bytes;
-        r->row[0][d] = d < filled ? bin : r->zero;
-        r->row[1][d] = d < filled ? bin + f->columns * f->bytes : r->zero;
-        for (int64_t at = 0; at < f->bin * f->bytes; at += OGP_ALIGN)
-            __builtin_prefetch(bin + f->bin * f->bytes + at);
-    }
-    const struct ogp_fft fft = {.re = r->row[0],
-                                .im = r->row[1],
+    char *const bin = spectra + h * f->bin * f->bytes;
+    const struct ogp_fft fft = {.re = bin,
+                                .im = bin + f->columns * f->bytes,
+                                .re_step = f->plane,
+                                .im_step = f->plane,
                                 .twiddle = twiddle,
                                 .step = f->slab,
                                 .imaginary = f->part,
@@ -438,6 +440,12 @@ static void copy_history(const struct ogp_plan *plan, const struct fourier *f, c
 
 void ogp_fourier_recall(const struct ogp_plan *plan, const struct fourier *f, char *slab, const char *history)
 {
+    if (!history) {
+        for (int64_t d = 0; d < f->points[0]; d++)
+            for (int part = 0; part < 2; part++)
+                memset(slab + (d * f->slab + part * f->part) * f->bytes, 0, (size_t)(f->history * f->bytes));
+        return;
+    }
     copy_history(plan, f, slab, f->slab, f->part, history, 2 * f->history, f->history);
 }
 

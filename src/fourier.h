@@ -17,7 +17,8 @@ struct fourier {
     int64_t points[2];        /* of depth and height */
     int64_t columns, vectors; /* of a chunk */
     int64_t history;          /* columns, whole vectors, >= width taps - 1 */
-    int64_t chunks;           /* that cover the width and the columns the last taps reach */
+    int64_t skip;             /* columns of padding before the first chunk, whose history is zero */
+    int64_t chunks;           /* that cover the other columns which some tap reaches */
     int64_t vectors_all;      /* of all chunks */
     int64_t bin, plane;       /* spectra of a chunk: [depth][height][real, imaginary][column] */
     int64_t slab;             /* one height bin: [depth][real, imaginary][history, column] */
@@ -26,6 +27,16 @@ struct fourier {
 };
 
 struct fourier ogp_fourier(const struct ogp_plan *plan, const struct tiling *t);
+
+/* The one piece of lowered axis a of forward or grad input: every class has the same taps (ogp_fourier_applies). For
+ * grad weight, that of forward. */
+struct piece ogp_fourier_piece(const struct ogp_plan *plan, int a);
+
+/* The first column of chunk `at` that is read: column c reads in0 + in_step*c of the width's piece. */
+static inline int64_t ogp_fourier_column(const struct fourier *f, int64_t chunk)
+{
+    return f->skip + chunk * f->columns;
+}
 
 /* Outputs [first, first + extent) of an axis that tiles cover. Where a padding mode folds outputs these are the padded
  * ones, and every tile holds those that fold into it. */
@@ -81,10 +92,11 @@ struct reader {
     struct sampling width;          /* of the chunk */
     int64_t vectors;                /* that its columns fill */
     bool begins;                    /* the first chunk of a unit */
+    struct run rows[2];             /* [tile] of the height: those that are not padding */
     /* scratch of ogp_fourier_carve_reader */
-    char *packed, *zero;
-    const void **row[2], **inside;
-    int64_t *offset[2]; /* [tile][row of the height]: bytes from the plane, -1: padding */
+    char *packed[2];    /* [tile]: a plane of the chunk, [height][column] */
+    int64_t *offset[2]; /* [tile][height]: elements from the plane of the tensor */
+    int64_t *place;     /* [height]: elements from a packed plane */
 };
 void ogp_fourier_carve_reader(struct arena *a, const struct fourier *f, struct reader *r);
 
@@ -98,24 +110,22 @@ struct finding {
 };
 static const struct finding ogp_nothing_found = {.quietest = INFINITY};
 
-/* Transforms the height of every plane of both tiles into spectra, and adds to what was found. group: rows
- * of a segment. The sum of all elements is added to *sum, if that is not NULL. */
+/* Transforms the height of every plane of both tiles into spectra, whose other planes become zero with the first chunk
+ * of a unit, and adds to what was found. group: rows of a segment. The sum of all elements is added to *sum, if that
+ * is not NULL. */
 void ogp_fourier_read(struct reader *r, char *spectra, const void *twiddle, struct finding *found, int64_t group,
                       double *sum);
 
-/* Asks for plane d of the next chunk, which begins where this one ends. */
-void ogp_fourier_foresee(const struct reader *r, int64_t d);
-
 /* Adds the zeros of the chunk to the highest `columns` bits of bits[(tile*points[0] + d)*points[1] + h]. */
-void ogp_fourier_zeros(struct reader *r, uint64_t *bits);
+void ogp_fourier_zeros(const struct reader *r, uint64_t *bits);
 
 /* The same bits of any row of a chunk where only padding is zero. */
 uint64_t ogp_fourier_padding_zeros(const struct reader *r);
 
 /* Transforms the depth of height bin h into the columns of a slab behind its history. */
-void ogp_fourier_slab(const struct reader *r, char *slab, const char *spectra, int64_t h, const void *twiddle);
+void ogp_fourier_slab(const struct reader *r, char *slab, char *spectra, int64_t h, const void *twiddle);
 
-/* Takes the history of a bin to its slab, and from it what the next chunk will need. */
+/* Takes the history of a bin to its slab (NULL: zeros), and from it what the next chunk will need. */
 void ogp_fourier_recall(const struct ogp_plan *plan, const struct fourier *f, char *slab, const char *history);
 void ogp_fourier_keep(const struct ogp_plan *plan, const struct fourier *f, char *history, const char *slab);
 

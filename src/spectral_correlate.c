@@ -19,16 +19,6 @@ static struct shared carve_shared(struct arena *a, const struct ogp_plan *plan, 
     return s;
 }
 
-/* The pieces of the whole kernel: every class has the same taps (ogp_fourier_applies). */
-static void whole_kernel(const struct ogp_plan *plan, struct piece piece[3])
-{
-    for (int a = 0; a < 3; a++) {
-        const struct part part = {ogp_fourier_first(&plan->lattice[a]), plan->lattice[a].classes, 1};
-        struct piece_cursor cursor = {0};
-        ogp_next_piece(&plan->lattice[a], &part, INT64_MAX / 4, &cursor, &piece[a]);
-    }
-}
-
 /* The weights of output channel `out` and input channel `in` of a group, in the roles of the pass. */
 static struct weights weights_at(const struct job *job, int64_t group, int64_t out, int64_t in)
 {
@@ -49,8 +39,7 @@ static void transform_weights(const struct job *job, int64_t at, int worker)
     const struct shared s = carve_shared(&arena, plan, &f);
     const int64_t ins = ogp_channels_in(plan), outs = ogp_channels_out(plan), in = at % ins, out = at / ins;
     const struct weights w = weights_at(job, out / outs, out % outs, in);
-    struct piece piece[3];
-    whole_kernel(plan, piece);
+    const struct piece piece[3] = {ogp_fourier_piece(plan, 0), ogp_fourier_piece(plan, 1), ogp_fourier_piece(plan, 2)};
     const double largest =
         ogp_spectrum_of_weights(plan, &f, s.spectra + (out * s.channel + 2 * in * piece[2].taps) * f.bytes, s.bin,
                                 s.depth, &w, piece, (double *)(void *)ogp_job_scratch(job, worker));
@@ -66,8 +55,11 @@ static struct spectral_scratch carve(struct arena *a, const struct tiling *t, co
     s.history = arena_take(a, (size_t)(ins * bins * 2 * f->history * f->bytes));
     s.x = arena_take(a, (size_t)(ins * f->points[0] * f->slab * f->bytes));
     s.y = arena_take(a, (size_t)(f->points[0] * f->bin * f->bytes));
-    s.out = arena_take(a, (size_t)(2 * f->points[1] * f->columns * f->bytes));
-    s.unused = arena_take(a, (size_t)(f->columns * f->bytes));
+    for (int tile = 0; tile < 2; tile++) {
+        char *const rows = arena_take(a, (size_t)(f->points[1] * ogp_spectral_pitch(f) * f->bytes));
+        s.out[tile] = rows ? rows + OGP_ALIGN : NULL;
+    }
+    s.carry = arena_take(a, (size_t)(t->out_channels * t->out[0] * 2 * t->out[1] * OGP_ALIGN));
     s.bits = arena_take(a, (size_t)(2 * ins * bins) * sizeof(uint64_t));
     s.window = arena_take(a, (size_t)(2 * bins) * sizeof(uint64_t));
     ogp_fourier_carve_reader(a, f, &s.reader);
@@ -111,7 +103,7 @@ static void aim_reader(const struct spectral_task *task, int64_t in)
     const enum ogp_padding padding = adjoint ? OGP_ZEROS : plan->lattice[0].padding;
     struct reader *const r = &task->s->reader;
     const int64_t all = ogp_fourier_extent(&plan->lattice[2]) + task->width.taps - 1,
-                  at = task->chunk * task->f->columns;
+                  at = ogp_fourier_column(task->f, task->chunk);
     r->plan = plan;
     r->fourier = task->f;
     r->begins = task->chunk == 0;
@@ -176,7 +168,7 @@ static void multiply(const struct spectral_task *task)
     const int64_t out_d = ogp_max(task->unit.span[0][0].count, task->unit.span[1][0].count);
     const int64_t spectra = f->points[0] * f->plane, history = 2 * f->points[0] * f->history;
     struct ogp_spectral m = {.y = s->y,
-                             .x = s->x + (f->history - taps + 1) * f->bytes,
+                             .x = s->x + f->history * f->bytes,
                              .bins = f->points[0],
                              .terms = ins,
                              .taps = taps,
@@ -186,33 +178,30 @@ static void multiply(const struct spectral_task *task)
                              .x_imaginary = f->part,
                              .y_step = f->bin,
                              .y_imaginary = f->columns};
-    struct ogp_fft back = {.re = s->reader.row[0],
-                           .im = s->reader.row[1],
+    struct ogp_fft back = {.re_step = f->plane,
+                           .im_step = f->plane,
+                           .re_count = out_d,
+                           .im_count = out_d,
                            .bins = s->y,
                            .twiddle = task->shared->twiddles.axis[0],
                            .step = f->bin,
                            .imaginary = f->columns,
-                           .vectors = s->reader.vectors,
-                           .count = out_d};
+                           .vectors = s->reader.vectors};
     for (int64_t h = 0; h < f->points[1]; h++) {
         for (int64_t in = 0; in < ins; in++) {
             char *const slab = s->x + in * x_size * f->bytes;
             char *const old = s->history + (in * f->points[1] + h) * history * f->bytes;
             ogp_fourier_slab(&s->reader, slab, s->spectra + in * spectra * f->bytes, h, task->shared->twiddles.axis[0]);
-            ogp_fourier_recall(plan, f, slab, old);
+            ogp_fourier_recall(plan, f, slab, task->chunk ? old : NULL);
             ogp_fourier_keep(plan, f, old, slab);
         }
-        ogp_fourier_foresee(&s->reader, h);
         for (int64_t out = 0; out < task->place.channels; out++) {
             ogp_spectral_foresee(task, out, h);
             m.w = task->shared->spectra +
                   (ogp_spectral_channel(task, out) * task->shared->channel + h * task->shared->bin) * f->bytes;
             plan->kernels->spectral(&m);
-            for (int64_t d = 0; d < out_d; d++) {
-                char *const bin = s->spectra + (out * spectra + d * f->plane + h * f->bin) * f->bytes;
-                s->reader.row[0][d] = bin;
-                s->reader.row[1][d] = bin + f->columns * f->bytes;
-            }
+            back.re = s->spectra + (out * spectra + h * f->bin) * f->bytes;
+            back.im = (char *)back.re + f->columns * f->bytes;
             f->fft[0]->inverse(&back);
             ogp_spectral_fold_depth(task, out, h);
         }
@@ -259,7 +248,7 @@ static void run_chunks(struct spectral_task *task)
     const bool folds = ogp_fourier_folds(task->plan);
     struct finding before = ogp_nothing_found;
     for (task->chunk = 0; task->chunk < f->chunks; task->chunk++) {
-        task->first = from + task->chunk * f->columns - (task->width.taps - 1);
+        task->first = from + ogp_fourier_column(f, task->chunk) - (task->width.taps - 1);
         task->lo = ogp_max(0, from - task->first);
         task->hi = ogp_min(f->columns, from + extent - task->first);
         const struct finding now = read_chunk(task);
@@ -271,8 +260,12 @@ static void run_chunks(struct spectral_task *task)
         }
         multiply(task);
         task->muted = (now.zeros || before.zeros || leaves_tensor(task->plan)) && ogp_spectral_find_muted(task);
-        if (task->hi > task->lo)
-            (fits ? ogp_spectral_write : go_direct)(task);
+        if (task->hi > task->lo && fits) {
+            ogp_spectral_write(task);
+        } else if (task->hi > task->lo) {
+            ogp_spectral_end_rows(task);
+            go_direct(task);
+        }
         before = now;
     }
 }
@@ -286,10 +279,8 @@ static void run_unit(const struct job *job, int64_t at, int worker)
     const struct shared shared = carve_shared(&shared_arena, plan, &f);
     struct spectral_scratch scratch = carve(&arena, t, &f);
     char *const direct = ogp_job_scratch(job, worker) + plan->worker_bytes - plan->direct_bytes;
-    struct piece piece[3];
-    whole_kernel(plan, piece);
     struct spectral_task task = {
-        .job = job, .plan = plan, .f = &f, .shared = &shared, .s = &scratch, .width = piece[2], .direct = direct};
+        .job = job, .plan = plan, .f = &f, .shared = &shared, .s = &scratch, .width = ogp_fourier_piece(plan, 2), .direct = direct};
     const int64_t units = ogp_fourier_units(plan, t), outs = ogp_channels_out(plan);
     const int64_t blocks = ogp_ceil_div(outs, t->out_channels);
     task.unit = ogp_fourier_unit(plan, at % units);
@@ -298,12 +289,15 @@ static void run_unit(const struct job *job, int64_t at, int worker)
     task.place.channels = ogp_min(t->out_channels, outs - task.place.channel);
     task.place.group = at / blocks % plan->problem.g;
     task.place.n = at / blocks / plan->problem.g;
+    task.begun = -1;
     /* what a unit has added to an output cannot be taken back, should a later chunk turn out not to fit */
     if (atomic_load_explicit(shared.unfit, memory_order_relaxed) || (job->accumulate && ogp_fourier_folds(plan))) {
         go_all_direct(&task);
         return;
     }
-    memset(scratch.bits, 0, (size_t)(2 * t->in_channels * f.points[0] * f.points[1]) * sizeof *scratch.bits);
+    /* what lies before the first chunk is zero, or no output's window */
+    memset(scratch.bits, 0xff, (size_t)(2 * t->in_channels * f.points[0] * f.points[1]) * sizeof *scratch.bits);
+    task.remembered = ogp_ceil_div(64, f.columns);
     run_chunks(&task);
 }
 

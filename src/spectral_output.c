@@ -30,14 +30,19 @@ void ogp_spectral_fold_depth(const struct spectral_task *task, int64_t out_chann
     }
 }
 
+/* Row h of a tile in scratch. */
+static char *scratch_row(const struct spectral_task *task, int tile, int64_t h)
+{
+    return task->s->out[tile] + h * ogp_spectral_pitch(task->f) * task->f->bytes;
+}
+
 /* Adds the rows of a tile that fold to those they fold onto. */
 static void fold_height(const struct spectral_task *task, int tile)
 {
-    const void *const *const row = task->s->reader.row[tile];
     for (int64_t h = 0; h < task->unit.span[tile][1].count; h++) {
         const int64_t onto = folds_onto(&task->plan->lattice[1], task->unit.span[tile][1], h);
         if (onto >= 0)
-            task->plan->kernels->scatter((char *)(uintptr_t)row[onto], 1, row[h],
+            task->plan->kernels->scatter(scratch_row(task, tile, onto), 1, scratch_row(task, tile, h),
                                          task->s->reader.vectors * task->plan->kernels->lanes, 0, 1);
     }
 }
@@ -117,11 +122,21 @@ static char *plane_of(const struct spectral_task *task, int tile, int64_t channe
                task->f->bytes;
 }
 
-/* Whether rows of the chunk go to the output as they are. */
-static bool is_straight(const struct spectral_task *task, const struct volume *out)
+/* Whether rows go to the output as they are, in whole lines. */
+static bool puts_rows(const struct spectral_task *task, const struct volume *out)
 {
-    return out->axis[2] == 1 && task->lo == 0 && !task->job->accumulate && !ogp_fourier_folds(task->plan) &&
-           task->hi == task->s->reader.vectors * task->plan->kernels->lanes;
+    return out->axis[2] == 1 && (uintptr_t)out->data % (uintptr_t)task->f->bytes == 0 && !task->job->accumulate &&
+           !ogp_fourier_folds(task->plan);
+}
+
+/* Whether the output is larger than what caches keep for who reads it next. */
+static bool is_large(const struct ogp_plan *plan)
+{
+    const int64_t large = 32 << 20;
+    int64_t elements = plan->problem.n * ogp_channels_out(plan) * plan->problem.g;
+    for (int a = 0; a < 3; a++)
+        elements *= plan->lattice[a].out_extent;
+    return elements * ogp_dtype_bytes(plan->problem.dtype) >= large;
 }
 
 /* Rows of a plane of one tile: `count` of them, that of height 0 at `to`, `step` elements apart. */
@@ -146,15 +161,17 @@ void ogp_spectral_foresee(const struct spectral_task *task, int64_t out_channel,
     struct volume out;
     for (int tile = 0; tile < 2; tile++) {
         const struct rows rows = rows_of(task, tile, ogp_spectral_channel(task, out_channel), d, &out);
-        for (int64_t h = 0; h < rows.count && is_straight(task, &out); h++)
-            for (int64_t at = 0; at < task->hi * bytes; at += OGP_ALIGN)
+        if (out.axis[2] != 1 || (puts_rows(task, &out) && is_large(task->plan)))
+            return;
+        for (int64_t h = 0; h < rows.count; h++)
+            for (int64_t at = task->lo * bytes; at < task->hi * bytes; at += OGP_ALIGN)
                 __builtin_prefetch(rows.to + h * rows.step * bytes + at, 1, 2);
     }
 }
 
 static void mute_row(const struct spectral_task *task, char *row, uint64_t window, double value)
 {
-    for (int64_t i = 0; i < task->f->columns; i++)
+    for (int64_t i = task->lo; i < task->hi && window; i++)
         if (window >> (64 - task->f->columns + i) & 1) {
             if (task->f->bytes == 4)
                 ((float *)(void *)row)[i] = (float)value;
@@ -163,73 +180,120 @@ static void mute_row(const struct spectral_task *task, char *row, uint64_t windo
         }
 }
 
-/* The rows of one tile from scratch to the output. */
-static void write_rows(const struct spectral_task *task, int tile, const struct rows *rows, int64_t step, double bias)
+/* One plane of both tiles of an output channel, and where its rows go. */
+struct plane {
+    struct rows rows[2];
+    struct volume out;
+    int64_t channel, d; /* of the task's channels, and of the tile */
+    double bias;
+};
+
+/* Back to rows in scratch. */
+static void invert(const struct spectral_task *task, const struct plane *p, double bias)
+{
+    const struct fourier *const f = task->f;
+    const struct ogp_fft back = {.re = task->s->out[0],
+                                 .im = task->s->out[1],
+                                 .re_step = ogp_spectral_pitch(f),
+                                 .im_step = ogp_spectral_pitch(f),
+                                 .re_count = p->rows[0].count,
+                                 .im_count = p->rows[1].count,
+                                 .twiddle = task->shared->twiddles.axis[1],
+                                 .bins = task->s->spectra + (p->channel * f->points[0] + p->d) * f->plane * f->bytes,
+                                 .step = f->bin,
+                                 .imaginary = f->columns,
+                                 .vectors = task->s->reader.vectors,
+                                 .bias = bias};
+    f->fft[1]->inverse(&back);
+    for (int tile = 0; tile < 2 && task->muted; tile++) {
+        const uint64_t *const window = task->s->window + (tile * f->points[0] + p->d) * f->points[1];
+        for (int64_t h = 0; h < p->rows[tile].count; h++)
+            mute_row(task, scratch_row(task, tile, h), window[h], bias);
+    }
+}
+
+/* Columns [lo, hi) of the chunk, which follow those of the chunk before unless it went direct. */
+static void put_rows(const struct spectral_task *task, int tile, const struct plane *p, int64_t lo, int64_t hi)
+{
+    const struct tiling *const t = &task->plan->tiling;
+    const int64_t bytes = task->f->bytes;
+    const struct ogp_put put = {.out = p->rows[tile].to + lo * bytes,
+                                .in = task->s->out[tile] + lo * bytes,
+                                .carry = task->s->carry +
+                                         (((p->channel * t->out[0] + p->d) * 2 + tile) * t->out[1]) * OGP_ALIGN,
+                                .out_step = p->rows[tile].step,
+                                .in_step = ogp_spectral_pitch(task->f),
+                                .rows = p->rows[tile].count,
+                                .n = hi - lo,
+                                .before = task->first + lo - task->begun,
+                                .ends = hi == lo || task->first + hi == task->plan->lattice[2].out_extent,
+                                .stream = is_large(task->plan)};
+    task->plan->kernels->put(&put);
+}
+
+/* The rows of one tile, added to what the output holds, or into other places than successive ones. */
+static void scatter_rows(const struct spectral_task *task, int tile, const struct plane *p)
 {
     const struct lattice *const width = &task->plan->lattice[2];
     const int64_t lo = ogp_max(task->lo, -task->first), hi = ogp_min(task->hi, width->out_extent - task->first);
-    const int64_t bytes = task->f->bytes;
+    const int64_t bytes = task->f->bytes, step = p->out.axis[2];
+    const struct rows *const rows = &p->rows[tile];
     fold_height(task, tile);
     for (int64_t h = 0; h < rows->count; h++) {
-        const char *const row = task->s->reader.row[tile][h];
+        const char *const row = scratch_row(task, tile, h);
         char *const to = rows->to + h * rows->step * bytes;
         if (folds_onto(&task->plan->lattice[1], task->unit.span[tile][1], h) >= 0)
             continue;
         if (hi > lo)
             task->plan->kernels->scatter(to + lo * step * bytes, hi - lo > 1 ? step : 1, row + lo * bytes, hi - lo,
-                                         bias, task->job->accumulate);
+                                         p->bias, task->job->accumulate);
         if (width->fold)
             fold_width(task, to - task->first * step * bytes, step, row);
     }
 }
 
-/* One plane of one output channel of both tiles: back to rows, straight into the output where a row of the chunk lies
- * there as it does here. */
-static void write_plane(const struct spectral_task *task, int64_t out_channel, int64_t d, double bias)
+/* Plane d of an output channel. */
+static struct plane plane_at(const struct spectral_task *task, int64_t out_channel, int64_t d)
 {
-    const struct fourier *const f = task->f;
-    struct spectral_scratch *const s = task->s;
+    const struct line *const b = &task->job->b;
     const int64_t channel = ogp_spectral_channel(task, out_channel);
-    struct volume out;
-    const struct rows rows[2] = {rows_of(task, 0, channel, d, &out), rows_of(task, 1, channel, d, &out)};
-    const int64_t most = ogp_max(rows[0].count, rows[1].count);
-    const bool straight = is_straight(task, &out);
-    if (most == 0)
-        return;
+    struct plane p = {.channel = out_channel, .d = d};
+    p.bias = b->data ? ogp_load(task->plan->problem.dtype, b->data, channel * b->step) : 0;
     for (int tile = 0; tile < 2; tile++)
-        for (int64_t h = 0; h < most; h++)
-            s->reader.row[tile][h] = h >= rows[tile].count ? s->unused
-                                     : straight            ? rows[tile].to + h * rows[tile].step * f->bytes
-                                                           : s->out + (tile * f->points[1] + h) * f->columns * f->bytes;
-    const struct ogp_fft back = {.re = s->reader.row[0],
-                                 .im = s->reader.row[1],
-                                 .twiddle = task->shared->twiddles.axis[1],
-                                 .bins = s->spectra + (out_channel * f->points[0] + d) * f->plane * f->bytes,
-                                 .step = f->bin,
-                                 .imaginary = f->columns,
-                                 .vectors = s->reader.vectors,
-                                 .count = most,
-                                 .bias = straight ? bias : 0};
-    f->fft[1]->inverse(&back);
-    for (int tile = 0; tile < 2; tile++) {
-        const uint64_t *const window = s->window + (tile * f->points[0] + d) * f->points[1];
-        for (int64_t h = 0; h < rows[tile].count && task->muted; h++)
-            if (window[h])
-                mute_row(task, (char *)(uintptr_t)s->reader.row[tile][h], window[h], straight ? bias : 0);
-        if (!straight && rows[tile].count > 0)
-            write_rows(task, tile, &rows[tile], out.axis[2], bias);
-    }
+        p.rows[tile] = rows_of(task, tile, channel, d, &p.out);
+    return p;
 }
 
-void ogp_spectral_write(const struct spectral_task *task)
+static int64_t plane_count(const struct spectral_task *task)
 {
-    const struct ogp_plan *const plan = task->plan;
-    const int64_t planes = ogp_max(task->unit.span[0][0].count, task->unit.span[1][0].count);
-    for (int64_t out = 0; out < task->place.channels; out++) {
-        const struct line *const b = &task->job->b;
-        const double bias =
-            b->data ? ogp_load(plan->problem.dtype, b->data, ogp_spectral_channel(task, out) * b->step) : 0;
-        for (int64_t d = 0; d < planes; d++)
-            write_plane(task, out, d, bias);
-    }
+    return ogp_max(task->unit.span[0][0].count, task->unit.span[1][0].count);
+}
+
+void ogp_spectral_write(struct spectral_task *task)
+{
+    for (int64_t out = 0; out < task->place.channels; out++)
+        for (int64_t d = 0; d < plane_count(task); d++) {
+            const struct plane p = plane_at(task, out, d);
+            const bool puts = puts_rows(task, &p.out);
+            if (puts && task->begun < 0)
+                task->begun = task->first + task->lo;
+            if (p.rows[0].count > 0 || p.rows[1].count > 0)
+                invert(task, &p, puts ? p.bias : 0);
+            for (int tile = 0; tile < 2; tile++)
+                if (p.rows[tile].count > 0 && puts)
+                    put_rows(task, tile, &p, task->lo, task->hi);
+                else if (p.rows[tile].count > 0)
+                    scatter_rows(task, tile, &p);
+        }
+}
+
+void ogp_spectral_end_rows(struct spectral_task *task)
+{
+    for (int64_t out = 0; out < task->place.channels && task->begun >= 0; out++)
+        for (int64_t d = 0; d < plane_count(task); d++) {
+            const struct plane p = plane_at(task, out, d);
+            for (int tile = 0; tile < 2; tile++)
+                put_rows(task, tile, &p, 0, 0);
+        }
+    task->begun = -1;
 }

@@ -15,7 +15,8 @@ void ogp_spectral_fold_depth(const struct spectral_task *task, int64_t out_chann
 /* Asks for plane d of an output channel before it is written. */
 void ogp_spectral_foresee(const struct spectral_task *task, int64_t out_channel, int64_t d);
 
-/* Writes the chunk of all output channels. */
-void ogp_spectral_write(const struct spectral_task *task);
+/* Writes the chunk of all output channels, but for the ends of rows that the next chunk or ogp_spectral_end_rows writes. */
+void ogp_spectral_write(struct spectral_task *task);
+void ogp_spectral_end_rows(struct spectral_task *task);
 
 #endif

@@ -70,7 +70,7 @@ static void aim(const struct task *task, struct reader *r, bool is_x, int64_t ch
     const struct ogp_plan *const plan = task->plan;
     const struct problem *const p = &plan->problem;
     const struct axis *const width = &p->axis[2];
-    const int64_t at = task->chunk * task->f->columns, count = ogp_min(task->f->columns, width->o + width->k - 1 - at);
+    const int64_t at = ogp_fourier_column(task->f, task->chunk), count = ogp_min(task->f->columns, width->o + width->k - 1 - at);
     const struct piece piece = ogp_piece_at(&plan->lattice[2], width->k, 0);
     r->plan = plan;
     r->fourier = task->f;
@@ -128,19 +128,17 @@ static void multiply(const struct task *task, bool fits)
                              .y_step = f->slab,
                              .y_imaginary = f->part};
     for (int64_t h = 0; h < f->points[1]; h++) {
-        ogp_fourier_foresee(&s->x, h);
         for (int64_t in = 0; in < task->pairs.ins; in++) {
             char *const x = s->x_slab + in * slab * f->bytes;
             char *const old = s->history + (in * f->points[1] + h) * history * f->bytes;
             ogp_fourier_slab(&s->x, x, s->x_spectra + in * spectra * f->bytes, h, task->twiddles.axis[0]);
-            ogp_fourier_recall(plan, f, x, old);
+            ogp_fourier_recall(plan, f, x, task->chunk ? old : NULL);
             ogp_fourier_keep(plan, f, old, x);
         }
-        ogp_fourier_foresee(&s->gy, h);
         for (int64_t out = 0; out < task->pairs.outs && fits; out++) {
             ogp_fourier_slab(&s->gy, s->gy_slab, s->gy_spectra + out * spectra * f->bytes, h, task->twiddles.axis[0]);
             for (int64_t in = 0; in < task->pairs.ins; in++) {
-                m.x = s->x_slab + (in * slab + f->history - taps + 1) * f->bytes;
+                m.x = s->x_slab + (in * slab + f->history) * f->bytes;
                 m.sum = s->products + (out * task->pairs.ins + in) * pair + h * bin;
                 plan->kernels->spectral_reduce(&m);
             }
@@ -165,10 +163,8 @@ static void add_unit(struct task *task)
 {
     const struct fourier *const f = task->f;
     struct finding before = ogp_nothing_found;
-    /* what the padding of gy meets before the first chunk: zero times anything but a number would not be zero */
-    memset(task->s->history, 0, (size_t)(task->pairs.ins * f->points[0] * f->points[1] * 2 * f->history * f->bytes));
     for (task->chunk = 0; task->chunk < f->chunks; task->chunk++) {
-        task->first = task->chunk * f->columns - (task->plan->problem.axis[2].k - 1);
+        task->first = ogp_fourier_column(f, task->chunk) - (task->plan->problem.axis[2].k - 1);
         const struct finding x = read_chunk(task, true), gy = read_chunk(task, false);
         const bool fits =
             ogp_fourier_fits(task->plan, &x, &before) && ogp_fourier_fits(task->plan, &gy, &ogp_nothing_found);

@@ -22,7 +22,8 @@ struct spectral_scratch {
     char *spectra;      /* of a chunk: input channels, later output channels */
     char *history;      /* [input channel][height place][depth place] */
     char *x, *y;        /* slabs: input channels, one output channel */
-    char *out, *unused; /* rows that do not go to the output as they are; a row that goes nowhere */
+    char *out[2];       /* [tile][height]: rows on their way to the output */
+    char *carry;        /* [output channel][depth][tile][height]: lines that a chunk has not filled */
     uint64_t *bits;     /* zeros: [input channel][tile][depth][height] */
     uint64_t *window;   /* [tile][depth][height] */
 };
@@ -40,9 +41,16 @@ struct spectral_task {
     int64_t chunk;
     int64_t lo, hi; /* columns of the chunk that are outputs; the first column is output `first` */
     int64_t first;
+    int64_t begun;  /* the first output of rows that are being put; -1: of none */
     bool muted;         /* s->window holds outputs that are exactly the bias */
     int64_t remembered; /* chunks that s->bits may still hold zeros of */
 };
+
+/* Elements between rows of out: a line is kept free before each. */
+static inline int64_t ogp_spectral_pitch(const struct fourier *f)
+{
+    return ogp_odd_lines(f->columns + OGP_ALIGN / f->bytes, f->bytes);
+}
 
 static inline uint64_t *ogp_spectral_bits(const struct spectral_task *task, int64_t in)
 {

@@ -157,28 +157,35 @@ struct c_between {
     V re, im;
 };
 
+/* First step of forward: the points j + B*i. twiddled: j > 0. */
+INLINE void fft_forward_first(const struct ogp_fft *f, struct c_between *between, int64_t i, int j, const int A,
+                              const int B, const int twiddled)
+{
+    const T *const re = (const T *)f->re + j * f->re_step + i, *const im = (const T *)f->im + j * f->im_step + i;
+    const T *const twiddle = f->twiddle;
+    V r[8], s[8];
+    UNROLL
+    for (int k = 0; k < A; k++) {
+        r[k] = v_load(re + k * (B * f->re_step));
+        s[k] = v_load(im + k * (B * f->im_step));
+    }
+    dft(r, s, A);
+    UNROLL
+    for (int k = 0; k < A; k++) {
+        if (twiddled && k > 0)
+            c_mul(&r[k], &s[k], twiddle[2 * j * k], twiddle[2 * j * k + 1]);
+        between[B * k + j] = (struct c_between){r[k], s[k]};
+    }
+}
+
 INLINE void fft_forward_body(const struct ogp_fft *f, const int A, const int B)
 {
-    const T *const twiddle = f->twiddle;
     const int64_t step = f->step, imaginary = f->imaginary, columns = f->vectors * LANES;
-    const void *const *const re = f->re, *const *const im = f->im;
     struct c_between between[OGP_POINTS_MOST];
     for (int64_t i = 0; i < columns; i += LANES) {
-        for (int j = 0; j < B; j++) {
-            V r[8], s[8];
-            UNROLL
-            for (int k = 0; k < A; k++) {
-                r[k] = v_load((const T *)re[j + B * k] + i);
-                s[k] = v_load((const T *)im[j + B * k] + i);
-            }
-            dft(r, s, A);
-            UNROLL
-            for (int k = 0; k < A; k++) {
-                if (k > 0)
-                    c_mul(&r[k], &s[k], twiddle[2 * j * k], twiddle[2 * j * k + 1]);
-                between[B * k + j] = (struct c_between){r[k], s[k]};
-            }
-        }
+        fft_forward_first(f, between, i, 0, A, B, 0);
+        for (int j = 1; j < B; j++)
+            fft_forward_first(f, between, i, j, A, B, 1);
         T *out = (T *)f->bins + i;
         for (int k = 0; k < A; k++, out += B * step) {
             V r[8], s[8];
@@ -197,31 +204,39 @@ INLINE void fft_forward_body(const struct ogp_fft *f, const int A, const int B)
     }
 }
 
+/* First step of the inverse: the bins k1 = k. twiddled: k > 0. */
+INLINE void fft_inverse_first(const struct ogp_fft *f, struct c_between *between, int64_t i, int k, const int A,
+                              const int B, const int twiddled)
+{
+    const T *const in = (const T *)f->bins + k * (B * f->step) + i;
+    const T *const twiddle = f->twiddle;
+    V r[8], s[8];
+    UNROLL
+    for (int j = 0; j < B; j++) {
+        r[j] = v_load(in + j * f->step);
+        s[j] = v_load(in + j * f->step + f->imaginary);
+    }
+    dft(s, r, B);
+    UNROLL
+    for (int j = 0; j < B; j++) {
+        if (twiddled && j > 0)
+            c_mul(&s[j], &r[j], twiddle[2 * j * k], twiddle[2 * j * k + 1]);
+        between[A * j + k] = (struct c_between){r[j], s[j]};
+    }
+}
+
 INLINE void fft_inverse_body(const struct ogp_fft *f, const int A, const int B)
 {
-    const T *const twiddle = f->twiddle;
-    const int64_t step = f->step, imaginary = f->imaginary, columns = f->vectors * LANES, count = f->count;
-    const void *const *const re = f->re, *const *const im = f->im;
+    const int64_t columns = f->vectors * LANES, re_count = f->re_count, im_count = f->im_count;
+    const int64_t count = re_count > im_count ? re_count : im_count;
     const V bias = v_set1((T)f->bias);
     struct c_between between[OGP_POINTS_MOST];
     for (int64_t i = 0; i < columns; i += LANES) {
-        const T *in = (const T *)f->bins + i;
-        for (int k = 0; k < A; k++, in += B * step) {
-            V r[8], s[8];
-            UNROLL
-            for (int j = 0; j < B; j++) {
-                r[j] = v_load(in + j * step);
-                s[j] = v_load(in + j * step + imaginary);
-            }
-            dft(s, r, B);
-            UNROLL
-            for (int j = 0; j < B; j++) {
-                if (j > 0)
-                    c_mul(&s[j], &r[j], twiddle[2 * j * k], twiddle[2 * j * k + 1]);
-                between[A * j + k] = (struct c_between){r[j], s[j]};
-            }
-        }
+        fft_inverse_first(f, between, i, 0, A, B, 0);
+        for (int k = 1; k < A; k++)
+            fft_inverse_first(f, between, i, k, A, B, 1);
         for (int j = 0; j < B && j < count; j++) {
+            T *const re = (T *)f->re + j * f->re_step + i, *const im = (T *)f->im + j * f->im_step + i;
             V r[8], s[8];
             UNROLL
             for (int k = 0; k < A; k++) {
@@ -230,11 +245,12 @@ INLINE void fft_inverse_body(const struct ogp_fft *f, const int A, const int B)
             }
             dft(s, r, A);
             UNROLL
-            for (int k = 0; k < A; k++)
-                if (j + B * k < count) {
-                    v_store((T *)(uintptr_t)re[j + B * k] + i, r[k] + bias);
-                    v_store((T *)(uintptr_t)im[j + B * k] + i, s[k] + bias);
-                }
+            for (int k = 0; k < A; k++) {
+                if (j + B * k < re_count)
+                    v_store(re + k * (B * f->re_step), r[k] + bias);
+                if (j + B * k < im_count)
+                    v_store(im + k * (B * f->im_step), s[k] + bias);
+            }
         }
     }
 }

@@ -46,7 +46,9 @@
 #include "multiply.h"
 #include "reduce.h"
 #include "fft.h"
+#include "put.h"
 #include "spectral.h"
+#include "take.h"
 
 #if REGISTERS >= 32
 #define EACH_K(ROW) ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6) ROW(7) ROW(8) ROW(9)
@@ -103,7 +105,8 @@ const struct ogp_kernels TABLE = {
     .fft = {EACH_FFT(FFT)},
     .spectral = spectral,
     .spectral_reduce = spectral_reduce,
-    .survey = survey,
+    .take = take,
+    .put = put,
     .copy_rows = copy_rows,
     .zeros = zeros,
     .gather = gather,

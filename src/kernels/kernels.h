@@ -43,17 +43,16 @@ typedef void ogp_reduce_fn(const struct ogp_reduce *);
 
 /* Complex Fourier transforms of N points on vectors*lanes columns at once, one table row for each N:
  *
- *   forward  bins[place(k)*step + i] = sum over n < N:  exp(-2 pi i k n / N) (re[n][i] + i im[n][i])
- *   inverse  re[n][i] + i im[n][i] = bias + i bias + sum over k < N:  exp(+2 pi i k n / N) bins[place(k)*step + i]
+ *   forward  bins[place(k)*step + i] = sum over n < N:  exp(-2 pi i k n / N) (re[n*re_step + i] + i im[n*im_step + i])
+ *   inverse  re[n*re_step + i] + i im[n*im_step + i] = bias + i bias + sum over k < N:  exp(+2 pi i k n / N) bins[place(k)*step + i]
  *
  * place(k1 + A*k2) = B*k1 + k2 where N = A*B (the row says them). Real parts of a bin are at bins, imaginary parts
- * `imaginary` elements later. re and im are N rows to read, or the first count <= N rows to write. twiddle: the N pairs
- * cos, -sin of 2 pi m / N. Forward may not, the inverse may write over its own bins. */
+ * `imaginary` elements later. The inverse writes the first re_count and im_count <= N rows of re and im. twiddle: the N
+ * pairs cos, -sin of 2 pi m / N. Forward may not, the inverse may write over its own bins. */
 struct ogp_fft {
-    const void *const *re, *const *im;
-    void *bins;
+    void *re, *im, *bins;
     const void *twiddle;
-    int64_t step, imaginary, vectors, count;
+    int64_t re_step, im_step, step, imaginary, vectors, re_count, im_count;
     double bias;
 };
 typedef void ogp_fft_fn(const struct ogp_fft *);
@@ -65,12 +64,12 @@ struct ogp_fft_row {
 
 /* The multiply stage between them: for each of `bins` bins, complex FIRs along the width, summed over terms,
  *
- *   spectral         y[f*y_step + i] = sum over q < terms, t < taps:  w[(f*terms + q)*taps + t] * x[q*x_term + f*x_step + t + i]
- *   spectral_reduce  sum[f*taps + t] += sum over i:                   conj(y[f*y_step + i]) * x[f*x_step + t + i]
+ *   spectral         y[f*y_step + i] = sum over q < terms, t < taps:  w[(f*terms + q)*taps + t] * x[q*x_term + f*x_step + i + t - (taps - 1)]
+ *   spectral_reduce  sum[f*taps + t] += sum over i:                   conj(y[f*y_step + i]) * x[f*x_step + i + t - (taps - 1)]
  *
- * 0 <= i < vectors*lanes. Weights and sums are pairs real, imaginary; sums are doubles; the imaginary parts of x and y
- * lie x_imaginary and y_imaginary elements behind the real ones. The caller keeps terms*taps and vectors within
- * OGP_LONGEST_SUM. */
+ * 0 <= i < vectors*lanes; vectors that begin before x are read whole. Weights and sums are pairs real, imaginary; sums
+ * are doubles; the imaginary parts of x and y lie x_imaginary and y_imaginary elements behind the real ones. The caller
+ * keeps terms*taps and vectors within OGP_LONGEST_SUM. */
 struct ogp_spectral {
     void *y;
     const void *x, *w;
@@ -79,14 +78,28 @@ struct ogp_spectral {
 };
 typedef void ogp_spectral_fn(const struct ogp_spectral *);
 
-/* Sums of magnitudes over segments of `group` (1, 2 or 4) successive rows and four columns of a vector; [lo, hi) count:
- * loudest and quietest are raised and lowered to the largest and smallest that is not zero; loudest becomes infinite
- * where a value is not finite, or sums are too large. zeros: set where all rows of a group are zero in some column. */
-struct ogp_survey {
-    const void *const *rows;
-    int64_t count, group, vectors, lo, hi;
+/* Takes rows of a tensor to scratch and sees what they hold: out[r*step + i] = in[offset[r] + i], 0 <= r < count, zero
+ * for i outside [lo, hi), where nothing is read; 0 <= i < vectors*lanes. in may be out. Over segments of `group` (1, 2
+ * or 4; the last may overlap the one before) successive rows and four columns of a vector it sums magnitudes: loudest
+ * and quietest are raised and lowered to the largest and smallest sum that is not zero; loudest becomes infinite where a
+ * value is not finite, or sums are too large. zeros: set where all rows of a segment are zero in some column of [lo, hi). */
+struct ogp_take {
+    const void *in;
+    const int64_t *offset;
+    void *out;
+    int64_t step, count, group, vectors, lo, hi;
     double loudest, quietest;
     int zeros;
+};
+
+/* Puts rows of scratch into a tensor in whole cache lines: out[r*out_step + i] = in[r*in_step + i], 0 <= i < n, 0 <= r <
+ * rows. A row comes in several calls, `before` elements of it in those so far. The elements behind its last whole line
+ * are kept in line r of carry for the next call, or written, if it ends. in: a line of scratch lies before each row.
+ * stream: past the caches. A line is 64 bytes; out is aligned to its elements. */
+struct ogp_put {
+    void *out, *in, *carry;
+    int64_t out_step, in_step, rows, n, before;
+    int ends, stream;
 };
 
 enum { OGP_POINTS_MOST = 64, OGP_FFT_ROWS = 10 };
@@ -106,7 +119,8 @@ struct ogp_kernels {
 
     struct ogp_fft_row fft[OGP_FFT_ROWS]; /* ascending points */
     ogp_spectral_fn *spectral, *spectral_reduce;
-    void (*survey)(struct ogp_survey *);
+    void (*take)(struct ogp_take *);
+    void (*put)(const struct ogp_put *);
     /* out[r*out_step + i] = in[r*in_step + i], 0 <= r < rows, 0 <= i < vectors*lanes */
     void (*copy_rows)(void *out, int64_t out_step, const void *in, int64_t in_step, int64_t rows, int64_t vectors);
     /* Bit i: whether in[i] is zero, 0 <= i < n <= 64; reads up to the next multiple of lanes. */

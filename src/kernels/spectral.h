@@ -1,115 +1,99 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of `spectral` and `spectral_reduce`: the multiply stages between Fourier transforms, and `survey`. */
+/* Bodies of `spectral` and `spectral_reduce`: the multiply stages between Fourier transforms. */
 
 /* Four sums for each vector: the products with the real and with the imaginary part of the weight, so that the chains
  * of dependent additions are short. */
 enum { SPECTRAL_VECTORS = REGISTERS >= 32 ? 4 : 2 };
+struct c_sums {
+    V rr, ri, ir, ii;
+};
 
-INLINE void spectral_columns(const struct ogp_spectral *m, T *y, const T *x, const T *w, const int NV)
+INLINE void c_add_tap(struct c_sums *s, const T *w, V xr, V xi)
 {
-    V rr[SPECTRAL_VECTORS], ri[SPECTRAL_VECTORS], ir[SPECTRAL_VECTORS], ii[SPECTRAL_VECTORS];
+    const V wr = v_set1(w[0]), wi = v_set1(w[1]);
+    s->rr = v_fma(wr, xr, s->rr);
+    s->ri = v_fma(wr, xi, s->ri);
+    s->ir = v_fma(wi, xr, s->ir);
+    s->ii = v_fma(wi, xi, s->ii);
+}
+
+INLINE void spectral_loads(struct c_sums *sums, const T *x, int64_t imaginary, const T *w, int64_t taps, const int NV)
+{
+    for (int64_t t = 0; t < taps; t++)
+        UNROLL
+        for (int v = 0; v < NV; v++) {
+            const T *const at = x + v * LANES + t - (taps - 1);
+            c_add_tap(&sums[v], w + 2 * t, v_keep(v_load(at)), v_keep(v_load(at + imaginary)));
+        }
+}
+
+/* Numbers of taps that have bodies of their own. */
+#define FOR_SHIFTED_TAPS(m, bins) \
+    if (V_SHIFTS && (m)->taps == 5) { bins(m, 5); return; } \
+    if (V_SHIFTS && (m)->taps == 7) { bins(m, 7); return; } \
+    if (V_SHIFTS && (m)->taps == 9) { bins(m, 9); return; }
+
+/* The same with aligned loads. Where a vector is a cache line every other load takes two accesses, and what waits for
+ * it is issued twice: 35 cycles for 9 taps of a vector, 29 by shifts. */
+INLINE void spectral_shifts(struct c_sums *sums, const T *x, int64_t imaginary, const T *w, const int taps,
+                            const int NV)
+{
+    V re[SPECTRAL_VECTORS + 1], im[SPECTRAL_VECTORS + 1];
+    UNROLL
+    for (int v = 0; v <= NV; v++) {
+        re[v] = v_load(x + (v - 1) * LANES);
+        im[v] = v_load(x + (v - 1) * LANES + imaginary);
+    }
+    UNROLL
+    for (int t = 0; t < taps; t++)
+        UNROLL
+        for (int v = 0; v < NV; v++) {
+            const int by = LANES - (taps - 1) + t;
+            c_add_tap(&sums[v], w + 2 * t, V_SHIFT(re[v], re[v + 1], by), V_SHIFT(im[v], im[v + 1], by));
+        }
+}
+
+/* taps: one of those, or 0 for any. */
+INLINE void spectral_columns(const struct ogp_spectral *m, T *y, const T *x, const T *w, const int taps, const int NV)
+{
+    struct c_sums sums[SPECTRAL_VECTORS];
     UNROLL
     for (int v = 0; v < NV; v++)
-        rr[v] = ri[v] = ir[v] = ii[v] = v_zero();
-    for (int64_t q = 0; q < m->terms; q++, x += m->x_term)
-        for (int64_t t = 0; t < m->taps; t++, w += 2) {
-            const V wr = v_set1(w[0]), wi = v_set1(w[1]);
-            UNROLL
-            for (int v = 0; v < NV; v++) {
-                const V xr = v_keep(v_load(x + t + v * LANES)), xi = v_keep(v_load(x + t + v * LANES + m->x_imaginary));
-                rr[v] = v_fma(wr, xr, rr[v]);
-                ri[v] = v_fma(wr, xi, ri[v]);
-                ir[v] = v_fma(wi, xr, ir[v]);
-                ii[v] = v_fma(wi, xi, ii[v]);
-            }
-        }
+        sums[v].rr = sums[v].ri = sums[v].ir = sums[v].ii = v_zero();
+    for (int64_t q = 0; q < m->terms; q++, x += m->x_term, w += 2 * m->taps) {
+        if (taps)
+            spectral_shifts(sums, x, m->x_imaginary, w, taps, NV);
+        else
+            spectral_loads(sums, x, m->x_imaginary, w, m->taps, NV);
+    }
     UNROLL
     for (int v = 0; v < NV; v++) {
-        v_store(y + v * LANES, rr[v] - ii[v]);
-        v_store(y + v * LANES + m->y_imaginary, ri[v] + ir[v]);
+        v_store(y + v * LANES, sums[v].rr - sums[v].ii);
+        v_store(y + v * LANES + m->y_imaginary, sums[v].ri + sums[v].ir);
     }
 }
 
-static void spectral(const struct ogp_spectral *m)
+INLINE void spectral_bins(const struct ogp_spectral *m, const int taps)
 {
     const T *x = m->x, *w = m->w;
     T *y = m->y;
     for (int64_t f = 0; f < m->bins; f++, x += m->x_step, y += m->y_step, w += 2 * m->terms * m->taps) {
         int64_t i = 0;
         for (; i + SPECTRAL_VECTORS <= m->vectors; i += SPECTRAL_VECTORS)
-            spectral_columns(m, y + i * LANES, x + i * LANES, w, SPECTRAL_VECTORS);
+            spectral_columns(m, y + i * LANES, x + i * LANES, w, taps, SPECTRAL_VECTORS);
         for (; SPECTRAL_VECTORS > 3 && i + 3 <= m->vectors; i += 3)
-            spectral_columns(m, y + i * LANES, x + i * LANES, w, SPECTRAL_VECTORS > 3 ? 3 : 1);
+            spectral_columns(m, y + i * LANES, x + i * LANES, w, taps, SPECTRAL_VECTORS > 3 ? 3 : 1);
         for (; i + 2 <= m->vectors; i += 2)
-            spectral_columns(m, y + i * LANES, x + i * LANES, w, 2);
+            spectral_columns(m, y + i * LANES, x + i * LANES, w, taps, 2);
         for (; i < m->vectors; i++)
-            spectral_columns(m, y + i * LANES, x + i * LANES, w, 1);
+            spectral_columns(m, y + i * LANES, x + i * LANES, w, taps, 1);
     }
 }
 
-/* Each lane plus those a quarter, a half and three quarters of a vector further. */
-INLINE V v_quarters(V v)
+static void spectral(const struct ogp_spectral *m)
 {
-    const V_int lane = {LANE_NUMBERS};
-    v += v_shuffle(v, (lane + LANES / 2) & (LANES - 1));
-    return LANES >= 4 ? v + v_shuffle(v, (lane + LANES / 4) & (LANES - 1)) : v;
-}
-
-INLINE V v_select(V_int truth, V a, V b)
-{
-    return (V)(((V_int)a & truth) | ((V_int)b & ~truth));
-}
-
-/* A segment: `rows` successive rows and four columns a quarter of a vector apart. */
-INLINE void survey_segment(const void *const *row, int64_t i, const int rows, V_int inside, V *total, V *loudest,
-                           V *quietest, V_int *zeros)
-{
-    const V_int sign = (V_int)v_set1((T)-0.0);
-    V sum = v_zero();
-    UNROLL
-    for (int n = 0; n < rows; n++)
-        sum += (V)((V_int)v_load((const T *)row[n] + i) & ~sign);
-    sum = (V)((V_int)sum & inside);
-    *zeros |= (sum == v_zero()) & inside;
-    sum = v_quarters(sum);
-    *total += sum;
-    *loudest = v_select(sum > *loudest, sum, *loudest);
-    *quietest = v_select((sum < *quietest) & (sum > v_zero()), sum, *quietest);
-}
-
-static void survey(struct ogp_survey *s)
-{
-    const V_int lane = {LANE_NUMBERS};
-    V total = v_zero(), loudest = v_set1((T)s->loudest), quietest = v_set1((T)s->quietest);
-    V_int zeros = {0};
-    for (int64_t i = 0; i < s->vectors * LANES; i += LANES) {
-        const V_int from = {LANES_OF((TINT)(s->lo - i))}, until = {LANES_OF((TINT)(s->hi - i))};
-        const V_int inside = (lane >= from) & (lane < until);
-        int64_t n = 0;
-        for (; s->group == 4 && n + 4 <= s->count; n += 4)
-            survey_segment(s->rows + n, i, 4, inside, &total, &loudest, &quietest, &zeros);
-        for (; s->group >= 2 && n + 2 <= s->count; n += 2)
-            survey_segment(s->rows + n, i, 2, inside, &total, &loudest, &quietest, &zeros);
-        for (; n < s->count; n++)
-            survey_segment(s->rows + n, i, 1, inside, &total, &loudest, &quietest, &zeros);
-    }
-    const T check = v_total(total);
-    T most = loudest[0], least = quietest[0];
-    for (int v = 1; v < LANES; v++) {
-        most = loudest[v] > most ? loudest[v] : most;
-        least = quietest[v] < least ? quietest[v] : least;
-    }
-    s->loudest = check - check == 0 ? (double)most : __builtin_inf();
-    s->quietest = (double)least;
-    s->zeros |= v_bits(zeros) != 0;
-}
-
-static uint64_t zeros(const void *in, int64_t n)
-{
-    uint64_t bits = 0;
-    for (int64_t i = 0; i < n; i += LANES)
-        bits |= v_bits(v_load((const T *)in + i) == v_zero()) << i;
-    return n < 64 ? bits & (((uint64_t)1 << n) - 1) : bits;
+    FOR_SHIFTED_TAPS(m, spectral_bins);
+    spectral_bins(m, 0);
 }
 
 /* Lanes i without bit `half`: a[i] + a[i + half]; those with it: b[i - half] + b[i]. */
@@ -151,32 +135,20 @@ INLINE void v_add_one_tap(double *sum, V re, V im)
     sum[1] += (double)both[LANES / 2];
 }
 
-/* TT taps of a bin over all its columns: real and imaginary sums of a tap side by side, as many as a vector has lanes.
- * The four products of a tap share two sums. */
+/* sum[k] += the lanes of part[k], for the pairs of TT taps, at most SPECTRAL_TAPS. */
 enum { SPECTRAL_TAPS = LANES / 2 };
 
-INLINE void spectral_reduce_taps(const struct ogp_spectral *m, double *sum, const T *y, const T *x, const int TT)
+INLINE void add_taps(double *sum, const V *part, const int TT)
 {
-    V part[LANES];
-    UNROLL
-    for (int k = 0; k < LANES; k++)
-        part[k] = v_zero();
-    for (int64_t i = 0; i < m->vectors * LANES; i += LANES) {
-        const V yr = v_keep(v_load(y + i)), yi = v_keep(v_load(y + i + m->y_imaginary));
-        UNROLL
-        for (int t = 0; t < TT; t++) {
-            const V xr = v_keep(v_load(x + i + t)), xi = v_keep(v_load(x + i + t + m->x_imaginary));
-            part[2 * t] = v_fma(yr, xr, part[2 * t]);
-            part[2 * t + 1] = v_fma(yr, xi, part[2 * t + 1]);
-            part[2 * t] = v_fma(yi, xi, part[2 * t]);
-            part[2 * t + 1] = part[2 * t + 1] - yi * xr;
-        }
-    }
     if (TT == 1 && LANES > 2) {
         v_add_one_tap(sum, part[0], part[1]);
         return;
     }
-    const V sums = v_sums(part);
+    V all[LANES];
+    UNROLL
+    for (int k = 0; k < LANES; k++)
+        all[k] = k < 2 * TT ? part[k] : v_zero();
+    const V sums = v_sums(all);
     if (2 * TT == LANES) {
         v_add_to_doubles(sum, sums);
         return;
@@ -186,17 +158,81 @@ INLINE void spectral_reduce_taps(const struct ogp_spectral *m, double *sum, cons
         sum[k] += (double)sums[k];
 }
 
-static void spectral_reduce(const struct ogp_spectral *m)
+/* The four products of a tap share two sums. */
+INLINE void c_add_conj(V *part, V yr, V yi, V xr, V xi)
+{
+    part[0] = v_fma(yr, xr, part[0]);
+    part[1] = v_fma(yr, xi, part[1]);
+    part[0] = v_fma(yi, xi, part[0]);
+    part[1] = part[1] - yi * xr;
+}
+
+/* TT taps of a bin, from x on, over all its columns. */
+INLINE void spectral_reduce_taps(const struct ogp_spectral *m, double *sum, const T *y, const T *x, const int TT)
+{
+    V part[2 * SPECTRAL_TAPS];
+    UNROLL
+    for (int k = 0; k < 2 * TT; k++)
+        part[k] = v_zero();
+    for (int64_t i = 0; i < m->vectors * LANES; i += LANES) {
+        const V yr = v_keep(v_load(y + i)), yi = v_keep(v_load(y + i + m->y_imaginary));
+        UNROLL
+        for (int t = 0; t < TT; t++)
+            c_add_conj(part + 2 * t, yr, yi, v_keep(v_load(x + i + t)), v_keep(v_load(x + i + t + m->x_imaginary)));
+    }
+    add_taps(sum, part, TT);
+}
+
+INLINE void spectral_reduce_loads(const struct ogp_spectral *m, double *sum, const T *y, const T *x)
+{
+    int64_t t = 0;
+    x -= m->taps - 1;
+    for (; t + SPECTRAL_TAPS <= m->taps; t += SPECTRAL_TAPS)
+        spectral_reduce_taps(m, sum + 2 * t, y, x + t, SPECTRAL_TAPS);
+    UNROLL
+    for (int rest = SPECTRAL_TAPS - 1; rest > 0; rest--)
+        if (m->taps - t == rest)
+            spectral_reduce_taps(m, sum + 2 * t, y, x + t, rest);
+}
+
+/* All taps at once, with aligned loads (spectral_shifts). */
+INLINE void spectral_reduce_shifts(const struct ogp_spectral *m, double *sum, const T *y, const T *x, const int taps)
+{
+    V part[2 * LANES + 2];
+    UNROLL
+    for (int k = 0; k < 2 * taps; k++)
+        part[k] = v_zero();
+    V re = v_load(x - LANES), im = v_load(x - LANES + m->x_imaginary);
+    for (int64_t i = 0; i < m->vectors * LANES; i += LANES) {
+        const V yr = v_load(y + i), yi = v_load(y + i + m->y_imaginary);
+        const V next_re = v_load(x + i), next_im = v_load(x + i + m->x_imaginary);
+        UNROLL
+        for (int t = 0; t < taps; t++) {
+            const int by = LANES - (taps - 1) + t;
+            c_add_conj(part + 2 * t, yr, yi, V_SHIFT(re, next_re, by), V_SHIFT(im, next_im, by));
+        }
+        re = next_re;
+        im = next_im;
+    }
+    UNROLL
+    for (int t = 0; t < taps; t += SPECTRAL_TAPS)
+        add_taps(sum + 2 * t, part + 2 * t, taps - t < SPECTRAL_TAPS ? taps - t : SPECTRAL_TAPS);
+}
+
+INLINE void spectral_reduce_bins(const struct ogp_spectral *m, const int taps)
 {
     const T *x = m->x, *y = m->y;
     double *sum = m->sum;
     for (int64_t f = 0; f < m->bins; f++, x += m->x_step, y += m->y_step, sum += 2 * m->taps) {
-        int64_t t = 0;
-        for (; t + SPECTRAL_TAPS <= m->taps; t += SPECTRAL_TAPS)
-            spectral_reduce_taps(m, sum + 2 * t, y, x + t, SPECTRAL_TAPS);
-        UNROLL
-        for (int rest = SPECTRAL_TAPS - 1; rest > 0; rest--)
-            if (m->taps - t == rest)
-                spectral_reduce_taps(m, sum + 2 * t, y, x + t, rest);
+        if (taps)
+            spectral_reduce_shifts(m, sum, y, x, taps);
+        else
+            spectral_reduce_loads(m, sum, y, x);
     }
+}
+
+static void spectral_reduce(const struct ogp_spectral *m)
+{
+    FOR_SHIFTED_TAPS(m, spectral_reduce_bins);
+    spectral_reduce_bins(m, 0);
 }

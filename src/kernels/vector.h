@@ -49,6 +49,28 @@ INLINE void v_store(T *p, V v)
     *(V_anywhere *)p = v;
 }
 
+/* A store to an aligned place that is not kept in the caches, where there is one; v_stream_end orders them before what
+ * another thread is told next. */
+INLINE void v_stream(T *p, V v)
+{
+#if defined(__AVX512F__) && VBYTES == 64
+    _mm512_stream_si512((void *)p, (__m512i)v);
+#elif defined(__AVX__) && VBYTES == 32
+    _mm256_stream_si256((void *)p, (__m256i)v);
+#elif defined(__SSE2__) && VBYTES == 16
+    _mm_stream_si128((void *)p, (__m128i)v);
+#else
+    v_store(p, v);
+#endif
+}
+
+INLINE void v_stream_end(void)
+{
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
+}
+
 INLINE V v_set1(T s)
 {
     return (V){LANES_OF(s)};
@@ -64,6 +86,53 @@ INLINE V v_first(V v, int64_t n)
 {
     const V_int lane = {LANE_NUMBERS}, count = {LANES_OF((TINT)n)};
     return (V)((V_int)v & (lane < count));
+}
+
+/* Lanes [lo, hi), which alone are read; zero in the others. */
+INLINE V v_load_lanes(const T *p, int64_t lo, int64_t hi)
+{
+    const int64_t from = lo > 0 ? lo : 0, until = hi < LANES ? hi : LANES;
+    if (from >= until)
+        return v_zero();
+#if defined(__AVX512F__) && LOG2_T == 2
+    return (V)_mm512_maskz_loadu_ps((__mmask16)((1u << until) - (1u << from)), p);
+#elif defined(__AVX512F__)
+    return (V)_mm512_maskz_loadu_pd((__mmask8)((1u << until) - (1u << from)), p);
+#else
+    T lane[LANES] = {0};
+    V v;
+    for (int64_t i = from; i < until; i++)
+        lane[i] = p[i];
+    __builtin_memcpy(&v, lane, sizeof v);
+    return v;
+#endif
+}
+
+/* The greater and the lesser of each lane. */
+#if defined(__AVX512F__) && LOG2_T == 2
+#define V_INT_OF_TWO(name, a, b) (V_int)_mm512_##name##_epi32((__m512i)a, (__m512i)b)
+#elif defined(__AVX512F__)
+#define V_INT_OF_TWO(name, a, b) (V_int)_mm512_##name##_epi64((__m512i)a, (__m512i)b)
+#elif defined(__AVX2__) && VBYTES == 32 && LOG2_T == 2
+#define V_INT_OF_TWO(name, a, b) (V_int)_mm256_##name##_epi32((__m256i)a, (__m256i)b)
+#endif
+
+INLINE V_int v_greater(V_int a, V_int b)
+{
+#ifdef V_INT_OF_TWO
+    return V_INT_OF_TWO(max, a, b);
+#else
+    return (a & (a > b)) | (b & ~(a > b));
+#endif
+}
+
+INLINE V_int v_lesser(V_int a, V_int b)
+{
+#ifdef V_INT_OF_TWO
+    return V_INT_OF_TWO(min, a, b);
+#else
+    return (a & (a < b)) | (b & ~(a < b));
+#endif
 }
 
 /* Lane i of the result is lane from[i] of a followed by b. Where there is no instruction for it, a loop: the code for a
@@ -96,6 +165,19 @@ INLINE V v_shuffle(V v, V_int from)
 {
     return __builtin_shuffle(v, from);
 }
+#endif
+
+/* Lanes by, by + 1, ... of a followed by b: a constant, 0 to LANES. V_SHIFTS: whether one instruction does it, and a
+ * vector is a cache line. */
+#if defined(__AVX512F__) && LOG2_T == 2
+#define V_SHIFT(a, b, by) ((by) == LANES ? (b) : (V)_mm512_alignr_epi32((__m512i)(b), (__m512i)(a), (by) % LANES))
+enum { V_SHIFTS = 1 };
+#elif defined(__AVX512F__)
+#define V_SHIFT(a, b, by) ((by) == LANES ? (b) : (V)_mm512_alignr_epi64((__m512i)(b), (__m512i)(a), (by) % LANES))
+enum { V_SHIFTS = 1 };
+#else
+#define V_SHIFT(a, b, by) v_shuffle_two(a, b, (V_int){LANE_NUMBERS} + (TINT)(by))
+enum { V_SHIFTS = 0 };
 #endif
 
 /* Keeps v in a register: a load folded into each of several products would cost a load slot in each. */
