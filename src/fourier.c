@@ -252,6 +252,7 @@ void ogp_fourier_carve_reader(struct arena *a, const struct fourier *f, struct r
     const size_t rows = (size_t)f->points[1];
     for (int tile = 0; tile < 2; tile++) {
         r->packed[tile] = arena_take(a, (size_t)(f->points[1] * f->columns * f->bytes));
+        r->sums[tile] = arena_take(a, (size_t)(f->points[1] * f->columns * f->bytes));
         r->offset[tile] = arena_take(a, rows * sizeof(int64_t));
     }
     r->place = arena_take(a, rows * sizeof(int64_t));
@@ -309,12 +310,13 @@ static void pack_plane(const struct reader *r, int tile, const char *plane, cons
                                  first + r->offset[tile][h] * f->bytes, step, columns);
 }
 
-/* Takes plane d of a tile to r->packed, zeros where there is none. Sets the rows and columns of *take. */
-static void take_plane(const struct reader *r, int tile, int64_t d, struct ogp_take *take)
+/* Takes plane d of a tile to r->packed, zeros where there is none. Sets the rows and columns of *take. Planes are judged
+ * in pairs, the last with the one before if it has no other: a flat reflector crosses zero in all of a plane. */
+static void take_plane(const struct reader *r, int tile, int64_t d, int64_t together, struct ogp_take *take)
 {
     const struct fourier *const f = r->fourier;
     const struct sampling *const depth = &r->sampling[tile][0];
-    const struct run run = inside(&r->width), *const rows = &r->rows[tile];
+    const struct run run = inside(&r->width), *const rows = &r->rows[tile], planes = inside(depth);
     const int64_t from_d = d < depth->count ? source_of(depth, d) : -1;
     if (from_d < 0) {
         memset(r->packed[tile], 0, (size_t)(f->points[1] * f->columns * f->bytes));
@@ -331,6 +333,9 @@ static void take_plane(const struct reader *r, int tile, int64_t d, struct ogp_t
     take->out = r->packed[tile] + rows->lo * f->columns * f->bytes;
     take->in = straight ? plane + r->width.first * r->volume.axis[2] * f->bytes : take->out;
     take->offset = straight ? r->offset[tile] + rows->lo : r->place;
+    take->sums = r->sums[tile];
+    take->joins = together == 2 && d > planes.lo;
+    take->judges = together == 1 || (d - planes.lo) % 2 == 1 || d + 1 == planes.hi;
     r->plan->kernels->take(take);
 }
 
@@ -355,13 +360,13 @@ static int64_t planes(const struct reader *r)
     return ogp_max(r->sampling[0][0].count, r->sampling[1][0].count);
 }
 
-void ogp_fourier_read(struct reader *r, char *spectra, const void *twiddle, struct finding *found, int64_t group,
-                      double *sum)
+void ogp_fourier_read(struct reader *r, char *spectra, const void *twiddle, struct finding *found,
+                      struct segment segment, double *sum)
 {
     const struct fourier *const f = r->fourier;
     const int64_t filled = planes(r), rest = f->points[0] - filled;
     struct ogp_take take = {
-        .group = group, .vectors = r->vectors, .loudest = found->loudest, .quietest = found->quietest};
+        .group = segment.rows, .vectors = r->vectors, .loudest = found->loudest, .quietest = found->quietest};
     struct ogp_fft fft = {.re = r->packed[0],
                           .im = r->packed[1],
                           .re_step = f->columns,
@@ -375,7 +380,7 @@ void ogp_fourier_read(struct reader *r, char *spectra, const void *twiddle, stru
     for (int64_t d = 0; d < filled; d++) {
         for (int tile = 0; tile < 2; tile++) {
             prefetch(r, tile, d + 1);
-            take_plane(r, tile, d, &take);
+            take_plane(r, tile, d, segment.planes, &take);
             for (int64_t h = 0; h < f->points[1] && sum; h++)
                 *sum += r->plan->kernels->sum(r->packed[tile] + h * f->columns * f->bytes, 1,
                                               r->vectors * r->plan->kernels->lanes);
@@ -392,7 +397,7 @@ void ogp_fourier_zeros(const struct reader *r, uint64_t *bits)
     struct ogp_take take = {.group = 1, .vectors = r->vectors};
     for (int64_t d = 0; d < planes(r); d++)
         for (int tile = 0; tile < 2; tile++) {
-            take_plane(r, tile, d, &take);
+            take_plane(r, tile, d, 1, &take);
             uint64_t *const row = bits + (tile * f->points[0] + d) * f->points[1];
             for (int64_t h = 0; h < f->points[1]; h++)
                 row[h] |= r->plan->kernels->zeros(r->packed[tile] + h * f->columns * f->bytes,

@@ -95,6 +95,7 @@ struct reader {
     struct run rows[2];             /* [tile] of the height: those that are not padding */
     /* scratch of ogp_fourier_carve_reader */
     char *packed[2];    /* [tile]: a plane of the chunk, [height][column] */
+    char *sums[2];      /* [tile]: of the segments of the plane before */
     int64_t *offset[2]; /* [tile][height]: elements from the plane of the tensor */
     int64_t *place;     /* [height]: elements from a packed plane */
 };
@@ -102,6 +103,11 @@ void ogp_fourier_carve_reader(struct arena *a, const struct fourier *f, struct r
 
 /* After the unit, and with it sampling or the strides of the volume, has changed. */
 void ogp_fourier_aim(struct reader *r);
+
+/* Rows and planes over which magnitudes are added up: 1, 2 or 4, and 1 or 2. */
+struct segment {
+    int64_t rows, planes;
+};
 
 /* What a chunk was found to hold. */
 struct finding {
@@ -111,10 +117,9 @@ struct finding {
 static const struct finding ogp_nothing_found = {.quietest = INFINITY};
 
 /* Transforms the height of every plane of both tiles into spectra, whose other planes become zero with the first chunk
- * of a unit, and adds to what was found. group: rows of a segment. The sum of all elements is added to *sum, if that
- * is not NULL. */
-void ogp_fourier_read(struct reader *r, char *spectra, const void *twiddle, struct finding *found, int64_t group,
-                      double *sum);
+ * of a unit, and adds to what was found over segments. The sum of all elements is added to *sum, if that is not NULL. */
+void ogp_fourier_read(struct reader *r, char *spectra, const void *twiddle, struct finding *found,
+                      struct segment segment, double *sum);
 
 /* Adds the zeros of the chunk to the highest `columns` bits of bits[(tile*points[0] + d)*points[1] + h]. */
 void ogp_fourier_zeros(const struct reader *r, uint64_t *bits);

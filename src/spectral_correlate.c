@@ -68,21 +68,27 @@ static struct spectral_scratch carve(struct arena *a, const struct tiling *t, co
 
 /* ---- one unit ---- */
 
-/* Most rows of zero padding that a window reads beyond one end of the height. */
-static int64_t padding_rows(const struct ogp_plan *plan)
+/* Most zeros of padding that a window reads beyond one end of axis a. */
+static int64_t padding_of(const struct ogp_plan *plan, int a)
 {
-    const struct lattice *const lat = &plan->lattice[1];
-    const struct axis *const a = &lat->axis;
+    const struct lattice *const lat = &plan->lattice[a];
+    const struct axis *const axis = &lat->axis;
     if (!lat->adjoint)
-        return lat->padding == OGP_ZEROS ? ogp_max(a->p, a->q) : 0;
-    return a->k - 1 - (lat->fold ? 0 : ogp_min(a->p, a->q));
+        return lat->padding == OGP_ZEROS ? ogp_max(axis->p, axis->q) : 0;
+    return axis->k - 1 - (lat->fold ? 0 : ogp_min(axis->p, axis->q));
 }
 
-/* Rows of a segment: a window of zeros, what of it lies in the tensor, holds all rows of one segment at least. */
-static int64_t segment_rows(const struct ogp_plan *plan)
+/* A window of zeros, what of it lies in the tensor, holds one segment at least: so many rows or planes, wherever they
+ * begin. */
+static int64_t segment_extent(const struct ogp_plan *plan, int a, int64_t most)
 {
-    const int64_t taps = plan->problem.axis[1].k;
-    return ogp_max(1, ogp_min(4, ogp_min((taps + 1) / 2, taps - padding_rows(plan))));
+    const int64_t taps = plan->problem.axis[a].k;
+    return ogp_max(1, ogp_min(most, ogp_min((taps + 1) / 2, taps - padding_of(plan, a))));
+}
+
+static struct segment segment_of(const struct ogp_plan *plan)
+{
+    return (struct segment){segment_extent(plan, 1, 4), segment_extent(plan, 0, 2)};
 }
 
 /* Whether a window can lie in the padding as a whole. One of grad input always holds an output. */
@@ -142,7 +148,7 @@ static struct finding read_chunk(struct spectral_task *task)
         aim_reader(task, in);
         padding = ogp_fourier_padding_zeros(&task->s->reader);
         ogp_fourier_read(&task->s->reader, task->s->spectra + in * f->points[0] * f->plane * f->bytes,
-                         task->shared->twiddles.axis[1], &found, segment_rows(task->plan), NULL);
+                         task->shared->twiddles.axis[1], &found, segment_of(task->plan), NULL);
         for (int64_t k = 0; k < bins && task->remembered; k++)
             bits[k] = f->columns < 64 ? bits[k] >> f->columns : 0;
         if (found.zeros)

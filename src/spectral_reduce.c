@@ -106,7 +106,7 @@ static struct finding read_chunk(const struct task *task, bool is_x)
     for (int64_t c = 0; c < (is_x ? pairs->ins : pairs->outs); c++) {
         aim(task, r, is_x, first + c);
         ogp_fourier_read(r, (is_x ? task->s->x_spectra : task->s->gy_spectra) + c * f->points[0] * f->plane * f->bytes,
-                         task->twiddles.axis[1], &found, 4, task->bias && !is_x ? task->bias + c : NULL);
+                         task->twiddles.axis[1], &found, (struct segment){4, 2}, task->bias && !is_x ? task->bias + c : NULL);
     }
     return found;
 }

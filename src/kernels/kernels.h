@@ -80,16 +80,18 @@ typedef void ogp_spectral_fn(const struct ogp_spectral *);
 
 /* Takes rows of a tensor to scratch and sees what they hold: out[r*step + i] = in[offset[r] + i], 0 <= r < count, zero
  * for i outside [lo, hi), where nothing is read; 0 <= i < vectors*lanes. in may be out. Over segments of `group` (1, 2
- * or 4; the last may overlap the one before) successive rows and four columns of a vector it sums magnitudes: loudest
- * and quietest are raised and lowered to the largest and smallest sum that is not zero; loudest becomes infinite where a
- * value is not finite, or sums are too large. zeros: set where all rows of a segment are zero in some column of [lo, hi). */
+ * or 4; the last may overlap the one before) successive rows and four columns of a vector it sums magnitudes, keeps them
+ * in sums (count*vectors*lanes elements at most) and, where joins, adds those that were there, of the plane before.
+ * Where judges, loudest and quietest are raised and lowered to the largest and smallest sum that is not zero; loudest
+ * becomes infinite where a value is not finite, or sums are too large; zeros is set where a segment is zero in some
+ * column of [lo, hi). */
 struct ogp_take {
     const void *in;
     const int64_t *offset;
-    void *out;
+    void *out, *sums;
     int64_t step, count, group, vectors, lo, hi;
     double loudest, quietest;
-    int zeros;
+    int joins, judges, zeros;
 };
 
 /* Puts rows of scratch into a tensor in whole cache lines: out[r*out_step + i] = in[r*in_step + i], 0 <= i < n, 0 <= r <

@@ -28,7 +28,8 @@ INLINE void take_segment(const struct ogp_take *t, int64_t row, const int rows, 
     const int64_t columns = t->vectors * LANES, lo = t->lo, hi = t->hi, step = t->step;
     const V_int lane = {LANE_NUMBERS}, none = ~(V_int)v_set1((T)-0.0);
     const T *in[4];
-    T *const out = (T *)t->out + row * step;
+    T *const out = (T *)t->out + row * step, *const sums = (T *)t->sums + (row + rows - 1) / rows * columns;
+    const int joins = t->joins, judges = t->judges;
     UNROLL
     for (int n = 0; n < rows; n++)
         in[n] = (const T *)t->in + t->offset[row + n];
@@ -47,6 +48,12 @@ INLINE void take_segment(const struct ogp_take *t, int64_t row, const int rows, 
             v_store(out + n * step + i, v);
             sum += v_magnitude(v);
         }
+        const V plane = sum;
+        if (joins)
+            sum += v_load(sums + i);
+        v_store(sums + i, plane);
+        if (!judges)
+            continue;
         const V_int inside = (lane >= (V_int){LANES_OF((TINT)(lo - i))}) & (lane < (V_int){LANES_OF((TINT)(hi - i))});
         const V_int segments = (V_int)v_quarters(sum);
         *least = v_lesser(whole ? (V_int)sum : ((V_int)sum & inside) | (none & ~inside), *least);
