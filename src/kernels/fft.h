@@ -161,13 +161,13 @@ struct c_between {
 INLINE void fft_forward_first(const struct ogp_fft *f, struct c_between *between, int64_t i, int j, const int A,
                               const int B, const int twiddled)
 {
-    const T *const re = (const T *)f->re + j * f->re_step + i, *const im = (const T *)f->im + j * f->im_step + i;
+    const T *re = (const T *)f->re + j * f->re_step + i, *im = (const T *)f->im + j * f->im_step + i;
     const T *const twiddle = f->twiddle;
     V r[8], s[8];
     UNROLL
-    for (int k = 0; k < A; k++) {
-        r[k] = v_load(re + k * (B * f->re_step));
-        s[k] = v_load(im + k * (B * f->im_step));
+    for (int k = 0; k < A; k++, re = v_onward(re, B * f->re_step), im = v_onward(im, B * f->im_step)) {
+        r[k] = v_load(re);
+        s[k] = v_load(im);
     }
     dft(r, s, A);
     UNROLL
@@ -187,7 +187,7 @@ INLINE void fft_forward_body(const struct ogp_fft *f, const int A, const int B)
         for (int j = 1; j < B; j++)
             fft_forward_first(f, between, i, j, A, B, 1);
         T *out = (T *)f->bins + i;
-        for (int k = 0; k < A; k++, out += B * step) {
+        for (int k = 0; k < A; k++) {
             V r[8], s[8];
             UNROLL
             for (int j = 0; j < B; j++) {
@@ -196,9 +196,9 @@ INLINE void fft_forward_body(const struct ogp_fft *f, const int A, const int B)
             }
             dft(r, s, B);
             UNROLL
-            for (int j = 0; j < B; j++) {
-                v_store(out + j * step, r[j]);
-                v_store(out + j * step + imaginary, s[j]);
+            for (int j = 0; j < B; j++, out = (T *)v_onward(out, step)) {
+                v_store(out, r[j]);
+                v_store(out + imaginary, s[j]);
             }
         }
     }
@@ -208,13 +208,13 @@ INLINE void fft_forward_body(const struct ogp_fft *f, const int A, const int B)
 INLINE void fft_inverse_first(const struct ogp_fft *f, struct c_between *between, int64_t i, int k, const int A,
                               const int B, const int twiddled)
 {
-    const T *const in = (const T *)f->bins + k * (B * f->step) + i;
+    const T *in = (const T *)f->bins + k * (B * f->step) + i;
     const T *const twiddle = f->twiddle;
     V r[8], s[8];
     UNROLL
-    for (int j = 0; j < B; j++) {
-        r[j] = v_load(in + j * f->step);
-        s[j] = v_load(in + j * f->step + f->imaginary);
+    for (int j = 0; j < B; j++, in = v_onward(in, f->step)) {
+        r[j] = v_load(in);
+        s[j] = v_load(in + f->imaginary);
     }
     dft(s, r, B);
     UNROLL
@@ -228,7 +228,7 @@ INLINE void fft_inverse_first(const struct ogp_fft *f, struct c_between *between
 INLINE void fft_inverse_body(const struct ogp_fft *f, const int A, const int B)
 {
     const int64_t columns = f->vectors * LANES, re_count = f->re_count, im_count = f->im_count;
-    const int64_t count = re_count > im_count ? re_count : im_count;
+    const int64_t count = re_count > im_count ? re_count : im_count, re_step = f->re_step, im_step = f->im_step;
     const V bias = v_set1((T)f->bias);
     struct c_between between[OGP_POINTS_MOST];
     for (int64_t i = 0; i < columns; i += LANES) {
@@ -236,7 +236,7 @@ INLINE void fft_inverse_body(const struct ogp_fft *f, const int A, const int B)
         for (int k = 1; k < A; k++)
             fft_inverse_first(f, between, i, k, A, B, 1);
         for (int j = 0; j < B && j < count; j++) {
-            T *const re = (T *)f->re + j * f->re_step + i, *const im = (T *)f->im + j * f->im_step + i;
+            T *re = (T *)f->re + j * f->re_step + i, *im = (T *)f->im + j * f->im_step + i;
             V r[8], s[8];
             UNROLL
             for (int k = 0; k < A; k++) {
@@ -247,9 +247,11 @@ INLINE void fft_inverse_body(const struct ogp_fft *f, const int A, const int B)
             UNROLL
             for (int k = 0; k < A; k++) {
                 if (j + B * k < re_count)
-                    v_store(re + k * (B * f->re_step), r[k] + bias);
+                    v_store(re, r[k] + bias);
                 if (j + B * k < im_count)
-                    v_store(im + k * (B * f->im_step), s[k] + bias);
+                    v_store(im, s[k] + bias);
+                re = (T *)v_onward(re, B * re_step);
+                im = (T *)v_onward(im, B * im_step);
             }
         }
     }

@@ -193,6 +193,17 @@ INLINE V v_keep(V v)
     return v;
 }
 
+/* p + by, which the compiler may not trade for a pointer of its own to each row that p passes: there are more of these
+ * than registers. */
+INLINE const T *v_onward(const T *p, int64_t by)
+{
+    p += by;
+#ifdef __GNUC__
+    __asm__("" : "+r"(p));
+#endif
+    return p;
+}
+
 /* Sum of the lanes in double, halves first. */
 typedef double V_double __attribute__((vector_size(VBYTES)));
 #define DOUBLES (VBYTES / 8)
