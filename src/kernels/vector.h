@@ -66,6 +66,32 @@ INLINE V v_first(V v, int64_t n)
     return (V)((V_int)v & (lane < count));
 }
 
+/* Lanes [lo, hi) of what lies at p, zero in the others, whose memory is not touched. */
+INLINE V v_load_between(const T *p, int64_t lo, int64_t hi)
+{
+#if defined(__AVX512F__) || (defined(__AVX2__) && VBYTES == 32)
+    const V_int lane = {LANE_NUMBERS}, from = {LANES_OF((TINT)(lo < LANES ? lo : LANES))},
+                until = {LANES_OF((TINT)(hi > 0 ? hi : 0))};
+    const V_int inside = (lane >= from) & (lane < until);
+#endif
+#if defined(__AVX512F__) && LOG2_T == 2
+    return (V)_mm512_maskz_loadu_ps(_mm512_test_epi32_mask((__m512i)inside, (__m512i)inside), p);
+#elif defined(__AVX512F__)
+    return (V)_mm512_maskz_loadu_pd(_mm512_test_epi64_mask((__m512i)inside, (__m512i)inside), p);
+#elif defined(__AVX2__) && VBYTES == 32 && LOG2_T == 2
+    return (V)_mm256_maskload_ps(p, (__m256i)inside);
+#elif defined(__AVX2__) && VBYTES == 32
+    return (V)_mm256_maskload_pd(p, (__m256i)inside);
+#else
+    T in[LANES] = {0};
+    V v;
+    for (int64_t i = lo > 0 ? lo : 0; i < LANES && i < hi; i++)
+        in[i] = p[i];
+    __builtin_memcpy(&v, in, sizeof v);
+    return v;
+#endif
+}
+
 /* Lane i of the result is lane from[i] of a followed by b. Where there is no instruction for it, a loop: the code for a
  * vector that the target lacks would be a thousand moves. */
 #if defined(__clang__) || (VBYTES == 64 && defined(__x86_64__) && !defined(__AVX512F__))
