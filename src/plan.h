@@ -49,7 +49,8 @@ struct ogp_plan {
     const struct config *config;
     const struct ogp_kernels *kernels;
     struct tiling tiling;
-    const struct config *direct;  /* tiles between transforms: how those are computed that a transform would not do justice to */
+    const struct config
+        *direct; /* tiles between transforms: how those are computed that a transform would not do justice to */
     struct tiling direct_tiling;
     double direct_cost;           /* modelled cycles if all tiles went that way */
     size_t direct_bytes;          /* of a worker's, the last ones */

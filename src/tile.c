@@ -10,6 +10,7 @@
 #include "util.h"
 #include "winograd.h"
 #include "winograd_correlate.h"
+#include "winograd_reduce.h"
 
 static bool prepare(struct ogp_plan *plan, int64_t limit)
 {
@@ -67,14 +68,16 @@ const struct config ogp_config_fourier = {"fourier", prepare_fourier, run_fourie
 
 static bool prepare_winograd(struct ogp_plan *plan, int64_t limit)
 {
-    if (plan->pass == OGP_GRAD_WEIGHT || is_small(plan) || !ogp_winograd_applies(plan) || !prepare_direct(plan, limit))
+    if (is_small(plan) || !ogp_winograd_applies(plan) || !prepare_direct(plan, limit))
         return false;
-    return ogp_winograd_correlate_prepare(plan, limit);
+    if (plan->forced)
+        plan->cost = INFINITY;
+    return (plan->pass == OGP_GRAD_WEIGHT ? ogp_winograd_reduce_prepare : ogp_winograd_correlate_prepare)(plan, limit);
 }
 
 static void run_winograd(struct job *job)
 {
-    ogp_winograd_correlate_run(job);
+    (job->plan->pass == OGP_GRAD_WEIGHT ? ogp_winograd_reduce_run : ogp_winograd_correlate_run)(job);
 }
 
 const struct config ogp_config_winograd = {"winograd", prepare_winograd, run_winograd, OGP_BODY_ROWS};

@@ -59,42 +59,38 @@ static int64_t members(const struct lattice *lat)
     return ogp_ceil_div(lat->out_extent, ogp_min(lat->classes, lat->out_extent));
 }
 
+/* The row of an axis: F(2,3) where an axis has two outputs at most, or where memory is short. */
+static int row_of(const struct lattice *lat, bool small)
+{
+    return lat->axis.k == 1 ? 0 : small || members(lat) <= 2 ? 1 : 2;
+}
+
 bool ogp_winograd_choose(struct ogp_plan *plan, struct tiling t, int64_t limit,
                          size_t (*bytes)(const struct ogp_plan *, const struct tiling *),
                          double (*cost)(const struct ogp_plan *, const struct tiling *))
 {
-    const int64_t lanes = plan->kernels->lanes, vectors = ogp_ceil_div(plan->lattice[2].out_extent, lanes);
-    double best = plan->forced ? INFINITY : plan->cost;
+    const int64_t widest = 256, lanes = plan->kernels->lanes; /* columns */
+    const int64_t vectors = ogp_ceil_div(plan->lattice[2].out_extent, lanes);
     bool found = false;
     t.out[2] = plan->lattice[2].out_extent;
-    for (int d = 0; d < OGP_WINOGRAD_ROWS; d++)
-        for (int h = 0; h < OGP_WINOGRAD_ROWS; h++) {
-            if ((d == 0) != (plan->problem.axis[0].k == 1) || (h == 0) != (plan->problem.axis[1].k == 1) ||
-                (d == 2 && members(&plan->lattice[0]) <= 2) || (h == 2 && members(&plan->lattice[1]) <= 2))
+    for (int small = 0; small < 2 && !found; small++) {
+        for (int a = 0; a < 2; a++) {
+            t.winograd[a] = row_of(&plan->lattice[a], small);
+            t.out[a] = ogp_winograd_outputs(t.winograd[a]);
+        }
+        for (int64_t most = widest / lanes, each; most > 0; most = each - 1) {
+            each = ogp_even_block(vectors, most);
+            t.columns = each * lanes;
+            if ((int64_t)bytes(plan, &t) > limit)
                 continue;
-            t.winograd[0] = d;
-            t.winograd[1] = h;
-            t.out[0] = ogp_winograd_outputs(d);
-            t.out[1] = ogp_winograd_outputs(h);
-            for (int64_t chunks = 1, last = 0; chunks <= vectors; chunks++) {
-                const int64_t each = ogp_ceil_div(vectors, chunks);
-                if (each == last || each * lanes > OGP_LONGEST_SUM)
-                    continue;
-                last = each;
-                t.columns = each * lanes;
-                if ((int64_t)bytes(plan, &t) > limit)
-                    continue;
-                const double price = cost(plan, &t);
-                if (price < best) {
-                    best = price;
-                    plan->tiling = t;
-                    found = true;
-                }
-                if (each <= 2)
-                    break;
+            const double price = cost(plan, &t);
+            if (price < plan->cost) {
+                plan->cost = price;
+                plan->tiling = t;
+                found = true;
             }
         }
-    plan->cost = best;
+    }
     return found;
 }
 
@@ -151,6 +147,8 @@ void ogp_winograd_aim(struct winograd_reader *r, bool spread)
     const struct sampling *const width = &r->sampling[2];
     for (int a = 0; a < 2; a++)
         r->rows[a] = spread ? f->outs[a] : f->points[a];
+    const int64_t lanes = r->plan->kernels->lanes, outs = width->count - (spread ? 0 : f->taps - 1);
+    r->vectors = ogp_ceil_div(ogp_round_up(outs, lanes) + (spread ? 0 : f->taps - 1), lanes);
     r->transform = spread ? f->row->spread : f->row->forward;
     r->inside = width->padding == OGP_ZEROS ? ogp_inside(width) : (struct run){0, width->count};
     r->in_place = width->padding == OGP_ZEROS && (r->volume.axis[2] == 1 || width->count == 1);
@@ -190,10 +188,29 @@ void ogp_winograd_read(const struct winograd_reader *r, int64_t channel, char *b
                                    .loud = loud,
                                    .bin = step,
                                    .loud_step = ogp_winograd_loud_step(f),
-                                   .vectors = f->reach / r->plan->kernels->lanes,
+                                   .vectors = r->vectors,
                                    .lo = r->inside.lo,
                                    .hi = r->inside.hi};
     r->transform(&m);
+}
+
+void ogp_winograd_foresee(const struct winograd_reader *r, int64_t channel)
+{
+    const int64_t bytes = r->winograd->bytes, size = (r->inside.hi - r->inside.lo) * bytes;
+    const char *const data = r->volume.data + (channel * r->volume.c + r->inside.lo) * bytes;
+    for (int64_t k = 0; k < r->rows[0] * r->rows[1] && r->in_place; k++)
+        for (int64_t at = 0; at < size && r->offset[k] != INT64_MIN; at += OGP_ALIGN)
+            __builtin_prefetch(data + r->offset[k] * bytes + at, 0, 2);
+}
+
+double ogp_winograd_sum(const struct winograd_reader *r)
+{
+    double sum = 0;
+    for (int64_t k = 0; k < r->rows[0] * r->rows[1]; k++)
+        if (r->offset[k] != INT64_MIN)
+            sum += r->plan->kernels->sum((const char *)r->row[k] + r->inside.lo * r->winograd->bytes, 1,
+                                         r->inside.hi - r->inside.lo);
+    return sum;
 }
 
 static bool is_zero(const void *row, int64_t at, int64_t bytes)
@@ -228,15 +245,15 @@ struct winograd_finding ogp_winograd_judge(const struct winograd_reader *r, char
     struct ogp_loudness m = {.loud = loud,
                              .step = ogp_winograd_loud_step(f),
                              .segments = ((r->rows[0] + 1) / 2) * ((r->rows[1] + 1) / 2),
-                             .vectors = f->reach / r->plan->kernels->lanes,
+                             .vectors = r->vectors,
                              .taps = f->taps,
                              .lo = r->inside.lo,
                              .hi = r->inside.hi,
-                             .expected = r->expected};
+                             .expected = r->expected,
+                             .contrast = 0x1p12};
     r->plan->kernels->loudness(&m);
     const bool ranges = m.loudest < largest[dtype] && m.quietest > smallest[dtype];
-    return (struct winograd_finding){ranges && (r->plan->precision == OGP_NORMWISE || m.contrast <= 0x1p12),
-                                     m.zeros != 0};
+    return (struct winograd_finding){ranges && (r->plan->precision == OGP_NORMWISE || !m.stark), m.zeros != 0};
 }
 
 /* ---- the model ---- */
@@ -244,9 +261,9 @@ struct winograd_finding ogp_winograd_judge(const struct winograd_reader *r, char
 double ogp_winograd_read_cycles(const struct ogp_plan *plan, const struct winograd *f, bool spread)
 {
     const double rows = (double)(spread ? f->outs[0] * f->outs[1] : f->bins), bins = (double)f->bins;
-    const double vectors = (double)(f->reach / plan->kernels->lanes);
+    const double vectors = (double)((spread ? f->columns : f->reach) / plan->kernels->lanes);
     const double line = (double)(plan->kernels->lanes * f->bytes) / 64;
-    return vectors * (1.5 * rows + 3.5 * bins + 6 * rows * line) + 6 * rows + 40;
+    return (vectors * (1.5 * rows + 3.5 * bins + 6 * rows * line) + 6 * rows + 40);
 }
 
 double ogp_winograd_spill(int64_t bytes)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles between exact small transforms of depth and height (Winograd), the width direct. A unit is one tile of one sample
- * and group: all its input channels are transformed, and meet in each bin in a convolution along the width. The width
- * passes in chunks of `columns` outputs; each reads the taps - 1 columns behind it as well. */
+/* Tiles between exact small transforms of depth and height (Winograd), the width direct. A unit is one tile of one
+ * sample and group: all its input channels are transformed, and meet in each bin in a convolution along the width. The
+ * width passes in chunks of `columns` outputs; each reads the taps - 1 columns behind it as well. */
 #ifndef OGP_WINOGRAD_H
 #define OGP_WINOGRAD_H
 
@@ -35,12 +35,12 @@ struct winograd {
 
 struct winograd ogp_winograd(const struct ogp_plan *plan, const struct tiling *t);
 
-/* Whether the transforms can serve this problem at all: kernels of 3 taps or 1 on depth and height, 3 on one of them, no
- * stride, nothing folds, and rounding errors that the caller allows to follow the norm of a window. */
+/* Whether the transforms can serve this problem at all: kernels of 3 taps or 1 on depth and height, 3 on one of them,
+ * no stride, nothing folds, and rounding errors that the caller allows to follow the norm of a window. */
 bool ogp_winograd_applies(const struct ogp_plan *plan);
 
-/* Takes the tiling whose rows and columns are the cheapest, and sets plan->cost; false where nothing fits the limit or,
- * unless the configuration is forced, is cheaper than plan->cost. bytes: of one worker. */
+/* Takes the tiling whose rows and columns are the cheapest, and sets plan->cost; false where nothing fits the limit or
+ * is cheaper than plan->cost. bytes: of one worker. */
 bool ogp_winograd_choose(struct ogp_plan *plan, struct tiling t, int64_t limit,
                          size_t (*bytes)(const struct ogp_plan *, const struct tiling *),
                          double (*cost)(const struct ogp_plan *, const struct tiling *));
@@ -68,9 +68,10 @@ struct winograd_reader {
     struct sampling sampling[3]; /* what of each axis is read */
     int64_t rows[2];             /* of a tile: points, or outputs where gy is spread */
     ogp_winograd_fn *transform;
-    struct run inside;      /* columns that read the tensor */
-    bool in_place;          /* rows are read where they lie */
-    uint32_t expected;      /* segments whose zeros are news */
+    int64_t vectors;   /* of columns that products meet */
+    struct run inside; /* columns that read the tensor */
+    bool in_place;     /* rows are read where they lie */
+    uint32_t expected; /* segments whose zeros are news */
     /* scratch */
     char *packed, *zero;
     const void **row;
@@ -81,9 +82,15 @@ void ogp_winograd_carve_reader(struct arena *a, const struct winograd *f, struct
 /* After volume and sampling have changed. spread: the operand is gy of grad weight. */
 void ogp_winograd_aim(struct winograd_reader *r, bool spread);
 
-/* Transforms the tile of one channel, that of bin b to bins + b*step elements, and adds the magnitudes of its segments to
- * loud, which has rows of winograd.reach elements and a vector more, one of them at least. */
+/* Transforms the tile of one channel, that of bin b to bins + b*step elements, and adds the magnitudes of its segments
+ * to loud, which has rows of winograd.reach elements and a vector more, one of them at least. */
 void ogp_winograd_read(const struct winograd_reader *r, int64_t channel, char *bins, int64_t step, char *loud);
+
+/* Asks the second-level cache for the rows of a channel that will be read. */
+void ogp_winograd_foresee(const struct winograd_reader *r, int64_t channel);
+
+/* The sum of all elements of the channel that was read last. */
+double ogp_winograd_sum(const struct winograd_reader *r);
 
 /* zero[row*reach + column] &= whether the element is zero, of one channel; also of padding. */
 void ogp_winograd_zeros(const struct winograd_reader *r, int64_t channel, uint8_t *zero);

@@ -5,13 +5,14 @@
 
 #include "winograd.h"
 
-/* bins[b*kw + t] = G w[., ., t]: weights of one pair of channels. Returns their largest magnitude, infinite where one is
- * not finite. */
+/* bins[b*kw + t] = G w[., ., t]: weights of one pair of channels. Returns their largest magnitude, infinite where one
+ * is not finite. */
 double ogp_winograd_of_weights(const struct ogp_plan *plan, const struct winograd *f, double *bins,
                                const struct weights *w, const struct piece piece[3]);
 
-/* taps[(d*kh + h)*kw + t] += G' bins[b*kw + t]. */
-void ogp_winograd_to_taps(const struct winograd *f, double *taps, const double *bins);
+/* taps[k*count + i] = G' bins[b*step + i] for taps k of depth and height, i < count <= OGP_WINOGRAD_COUNT. */
+enum { OGP_WINOGRAD_COUNT = OGP_CHANNELS_MOST };
+void ogp_winograd_to_taps(const struct winograd *f, double *taps, const double *bins, int64_t step, int64_t count);
 
 /* Doubles of `bins`. */
 static inline int64_t ogp_winograd_weights_scratch(const struct winograd *f)

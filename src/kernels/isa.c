@@ -44,9 +44,9 @@
 
 #include "copy.h"
 #include "multiply.h"
-#include "reduce.h"
 #include "fft.h"
 #include "spectral.h"
+#include "reduce.h"
 #include "winograd.h"
 
 #if REGISTERS >= 32

@@ -59,6 +59,35 @@ INLINE V v_fma(V a, V b, V c)
     return a * b + c;
 }
 
+/* a where truth is true (all ones), else b. */
+INLINE V v_where(V_int truth, V a, V b)
+{
+    return (V)(((V_int)a & truth) | ((V_int)b & ~truth));
+}
+
+/* The larger, and the smaller, of two numbers; b where one is NaN. */
+INLINE V v_larger(V a, V b)
+{
+#if defined(__AVX512F__) && LOG2_T == 2
+    return (V)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX512F__)
+    return (V)_mm512_max_pd((__m512d)a, (__m512d)b);
+#else
+    return v_where(a > b, a, b);
+#endif
+}
+
+INLINE V v_smaller(V a, V b)
+{
+#if defined(__AVX512F__) && LOG2_T == 2
+    return (V)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX512F__)
+    return (V)_mm512_min_pd((__m512d)a, (__m512d)b);
+#else
+    return v_where(a < b, a, b);
+#endif
+}
+
 /* The first n lanes of v, zero in the others. */
 INLINE V v_first(V v, int64_t n)
 {
@@ -95,6 +124,7 @@ INLINE V v_load_between(const T *p, int64_t lo, int64_t hi)
 /* Lane i of the result is lane from[i] of a followed by b. Where there is no instruction for it, a loop: the code for a
  * vector that the target lacks would be a thousand moves. */
 #if defined(__clang__) || (VBYTES == 64 && defined(__x86_64__) && !defined(__AVX512F__))
+#define SHUFFLES_ARE_LOOPS 1
 INLINE V v_shuffle_two(V a, V b, V_int from)
 {
     T in[2 * LANES], out[LANES];
@@ -113,6 +143,7 @@ INLINE V v_shuffle(V v, V_int from)
     return v_shuffle_two(v, v, from);
 }
 #else
+#define SHUFFLES_ARE_LOOPS 0
 INLINE V v_shuffle_two(V a, V b, V_int from)
 {
     return __builtin_shuffle(a, b, from);

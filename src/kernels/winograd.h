@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of the exact small transforms of Winograd, and `loudness`. F(2,3) evaluates at 0, 1, -1 and infinity, F(4,3) at
- * 0, a, -a, b, -b and infinity with a = 3/4, b = 3/2: half the rounding error of the customary 1 and 2, and all constants
- * are exact. Weights are transformed in double, where both are (winograd_weights.c). */
+/* Bodies of the exact small transforms of Winograd, and `loudness`. F(2,3) evaluates at 0, 1, -1 and infinity, F(4,3)
+ * at 0, a, -a, b, -b and infinity with a = 3/4, b = 3/2: half the rounding error of the customary 1 and 2, and all
+ * constants are exact. Weights are transformed in double, where both are (winograd_weights.c). */
 #define WINOGRAD_A (T)0.75
 #define WINOGRAD_B (T)1.5
 
@@ -69,11 +69,11 @@ INLINE V v_magnitude(V v)
     return (V)((V_int)v & ~(V_int)v_set1((T)-0.0));
 }
 
-#define WINOGRAD_OUTPUTS(P) ((P) == 1 ? 1 : (P)-2)
+#define WINOGRAD_OUTPUTS(P) ((P) == 1 ? 1 : (P) - 2)
 
 /* One vector of columns. The height plane by plane, then the depth; whole: no column is outside. */
-INLINE void winograd_forward_columns(const struct ogp_winograd *m, int64_t i, const int D, const int H, const int spread,
-                                     const int whole)
+INLINE void winograd_forward_columns(const struct ogp_winograd *m, int64_t i, const int D, const int H,
+                                     const int spread, const int whole)
 {
     const int ND = spread ? WINOGRAD_OUTPUTS(D) : D, NH = spread ? WINOGRAD_OUTPUTS(H) : H;
     V between[6 * 6];
@@ -162,56 +162,56 @@ INLINE void winograd_inverse_body(const struct ogp_winograd *m, const int D, con
     }
 }
 
-INLINE V v_larger(V a, V b)
+/* What lies between two rows of one vector of columns: the loudest and the quietest of all segments. */
+INLINE void loudness_columns(const struct ogp_loudness *m, int64_t i, V *total, V_int *zeros)
 {
-    return v_select(a > b, a, b);
+    const V_int lane = {LANE_NUMBERS}, from = {LANES_OF((TINT)(m->lo - i))}, until = {LANES_OF((TINT)(m->hi - i))};
+    const V_int inside = (lane >= from) & (lane < until);
+    const V infinite = v_set1((T)__builtin_inf());
+    T *const loud = (T *)m->loud + i;
+    V most = v_zero(), least = infinite;
+    for (int64_t s = 0; s < m->segments; s++) {
+        const V v = v_load(loud + s * m->step);
+        const V_int zero = v == v_zero();
+        const TINT expected = -(TINT)(m->expected >> s & 1);
+        *total += v;
+        most = v_larger(v, most);
+        least = v_smaller(v_where(zero, infinite, v), least);
+        *zeros |= zero & inside & (V_int){LANES_OF(expected)};
+    }
+    v_store(loud, most);
+    v_store(loud + m->step, least);
 }
 
-/* The larger of the quotients; both zero at first, and quotients of zero or infinite numbers are NaN or no larger. */
 static void loudness(struct ogp_loudness *m)
 {
-    const V_int lane = {LANE_NUMBERS};
-    const V infinite = v_set1((T)__builtin_inf());
+    const int64_t columns = m->vectors * LANES;
+    const V infinite = v_set1((T)__builtin_inf()), contrast = v_set1((T)m->contrast);
     T *const loud = m->loud, *const quiet = loud + m->step;
-    V total = v_zero(), loudest = v_zero(), quietest = infinite, contrast = v_zero();
-    V_int zeros = {0};
-    for (int64_t i = 0; i < m->vectors * LANES; i += LANES) {
-        const V_int from = {LANES_OF((TINT)(m->lo - i))}, until = {LANES_OF((TINT)(m->hi - i))};
-        const V_int inside = (lane >= from) & (lane < until);
-        V most = v_zero(), least = infinite;
-        for (int64_t s = 0; s < m->segments; s++) {
-            const V v = v_load(loud + s * m->step + i);
-            total += v;
-            most = v_larger(v, most);
-            least = v_select((v < least) & (v > v_zero()), v, least);
-            if (m->expected >> s & 1)
-                zeros |= (v == v_zero()) & inside;
-        }
-        v_store(loud + i, most);
-        v_store(quiet + i, least);
-        loudest = v_larger(most, loudest);
-        quietest = v_select(least < quietest, least, quietest);
-    }
-    v_store(loud + m->vectors * LANES, v_zero());
-    v_store(quiet + m->vectors * LANES, infinite);
-    for (int64_t i = 0; i < m->vectors * LANES; i += LANES) {
+    V total = v_zero(), loudest = v_zero(), quietest = infinite;
+    V_int zeros = {0}, stark = {0};
+    for (int64_t i = 0; i < columns; i += LANES)
+        loudness_columns(m, i, &total, &zeros);
+    v_store(loud + columns, v_zero());
+    v_store(quiet + columns, infinite);
+    for (int64_t i = 0; i < columns; i += LANES) {
         V most = v_load(loud + i), least = v_load(quiet + i);
+        loudest = v_larger(most, loudest);
+        quietest = v_smaller(least, quietest);
         for (int64_t t = 1; t < m->taps && t <= LANES; t++) {
-            const V next = v_load(quiet + i + t);
             most = v_larger(v_load(loud + i + t), most);
-            least = v_select(next < least, next, least);
+            least = v_smaller(v_load(quiet + i + t), least);
         }
-        contrast = v_larger(most / least, contrast);
+        stark |= most > contrast * least;
     }
     const T check = v_total(total);
-    T most = loudest[0], least = quietest[0], quotient = contrast[0];
+    T most = loudest[0], least = quietest[0];
     for (int k = 1; k < LANES; k++) {
         most = loudest[k] > most ? loudest[k] : most;
         least = quietest[k] < least ? quietest[k] : least;
-        quotient = contrast[k] > quotient ? contrast[k] : quotient;
     }
     m->loudest = check - check == 0 ? (double)most : __builtin_inf();
     m->quietest = (double)least;
-    m->contrast = (double)quotient;
+    m->stark = v_bits(stark) != 0;
     m->zeros = v_bits(zeros) != 0;
 }
