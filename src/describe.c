@@ -11,6 +11,9 @@ static void describe_tile(struct text *t, const struct ogp_plan *plan)
                  "dhw"[plan->order[2]]);
     if (s->fft[0])
         ogp_text_add(t, " points %dx%d columns %" PRId64, s->fft[0]->points, s->fft[1]->points, s->columns);
+    else if (s->columns)
+        ogp_text_add(t, " F(%" PRId64 ",%" PRId64 ")xF(%" PRId64 ",%" PRId64 ") columns %" PRId64, s->out[0],
+                     plan->problem.axis[0].k, s->out[1], plan->problem.axis[1].k, s->columns);
     if (plan->pass == OGP_GRAD_WEIGHT)
         ogp_text_add(t, " splits %" PRId64, s->splits);
 }

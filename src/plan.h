@@ -21,7 +21,9 @@ struct tiling {
     bool all_pieces;                   /* grad weight: one task sums all pieces of the kernel, not one */
     int64_t splits;                    /* grad weight and bias: partial sums over batch and space */
     const struct ogp_fft_row *fft[2];  /* Fourier tiles: of the depth and the height */
-    int64_t columns;                   /* Fourier tiles: of the width, transformed at once */
+    int64_t columns;                   /* Fourier and Winograd tiles: of the width, at once */
+    int winograd[2];                   /* Winograd tiles: rows of the kernels' table, of the depth and the height */
+    int64_t together, run;             /* Winograd tiles: output channels transformed back at once; tiles of a task */
 };
 
 /* The two bodies of the multiply stage. rows: each vector of x serves several output rows, for few output channels per
@@ -47,7 +49,8 @@ struct ogp_plan {
     const struct config *config;
     const struct ogp_kernels *kernels;
     struct tiling tiling;
-    const struct config *direct;  /* Fourier tiles: how tiles are computed that a transform would not do justice to */
+    const struct config
+        *direct; /* tiles between transforms: how those are computed that a transform would not do justice to */
     struct tiling direct_tiling;
     double direct_cost;           /* modelled cycles if all tiles went that way */
     size_t direct_bytes;          /* of a worker's, the last ones */

@@ -8,6 +8,9 @@
 #include "spectral_correlate.h"
 #include "spectral_reduce.h"
 #include "util.h"
+#include "winograd.h"
+#include "winograd_correlate.h"
+#include "winograd_reduce.h"
 
 static bool prepare(struct ogp_plan *plan, int64_t limit)
 {
@@ -42,11 +45,16 @@ static bool prepare_direct(struct ogp_plan *plan, int64_t limit)
     return best.config != NULL;
 }
 
+/* Below this transforms never pay (docs/transforms.md), and a plan of a small problem must cost little. */
+static bool is_small(const struct ogp_plan *plan)
+{
+    const double least = 4e6;
+    return plan->multiplies < least && !plan->forced;
+}
+
 static bool prepare_fourier(struct ogp_plan *plan, int64_t limit)
 {
-    /* below this transforms never pay (docs/transforms.md), and a plan of a small problem must cost little */
-    const double least = 4e6;
-    if ((plan->multiplies < least && !plan->forced) || !ogp_fourier_applies(plan) || !prepare_direct(plan, limit))
+    if (is_small(plan) || !ogp_fourier_applies(plan) || !prepare_direct(plan, limit))
         return false;
     return (plan->pass == OGP_GRAD_WEIGHT ? ogp_spectral_reduce_prepare : ogp_spectral_correlate_prepare)(plan, limit);
 }
@@ -57,3 +65,19 @@ static void run_fourier(struct job *job)
 }
 
 const struct config ogp_config_fourier = {"fourier", prepare_fourier, run_fourier, OGP_BODY_ROWS};
+
+static bool prepare_winograd(struct ogp_plan *plan, int64_t limit)
+{
+    if (is_small(plan) || !ogp_winograd_applies(plan) || !prepare_direct(plan, limit))
+        return false;
+    if (plan->forced)
+        plan->cost = INFINITY;
+    return (plan->pass == OGP_GRAD_WEIGHT ? ogp_winograd_reduce_prepare : ogp_winograd_correlate_prepare)(plan, limit);
+}
+
+static void run_winograd(struct job *job)
+{
+    (job->plan->pass == OGP_GRAD_WEIGHT ? ogp_winograd_reduce_run : ogp_winograd_correlate_run)(job);
+}
+
+const struct config ogp_config_winograd = {"winograd", prepare_winograd, run_winograd, OGP_BODY_ROWS};

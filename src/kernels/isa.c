@@ -44,11 +44,12 @@
 
 #include "copy.h"
 #include "multiply.h"
-#include "reduce.h"
 #include "fft.h"
 #include "put.h"
 #include "spectral.h"
+#include "reduce.h"
 #include "take.h"
+#include "winograd.h"
 
 #if REGISTERS >= 32
 #define EACH_K(ROW) ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6) ROW(7) ROW(8) ROW(9)
@@ -76,6 +77,13 @@
 #define DEFINE_FFT(N, A, B) \
     static void fft_forward_##N(const struct ogp_fft *f) { fft_forward_body(f, A, B); } \
     static void fft_inverse_##N(const struct ogp_fft *f) { fft_inverse_body(f, A, B); }
+/* points of depth and height */
+#define EACH_WINOGRAD(ROW) ROW(1, 4) ROW(1, 6) ROW(4, 1) ROW(4, 4) ROW(4, 6) ROW(6, 1) ROW(6, 4) ROW(6, 6)
+#define DEFINE_WINOGRAD(D, H) \
+    static void winograd_forward_##D##_##H(const struct ogp_winograd *m) { winograd_forward_body(m, D, H, 0); } \
+    static void winograd_spread_##D##_##H(const struct ogp_winograd *m) { winograd_forward_body(m, D, H, 1); } \
+    static void winograd_inverse_##D##_##H(const struct ogp_winograd *m) { winograd_inverse_body(m, D, H); }
+EACH_WINOGRAD(DEFINE_WINOGRAD)
 EACH_FFT(DEFINE_FFT)
 EACH_K(DEFINE_K)
 EACH_C(DEFINE_C)
@@ -87,6 +95,8 @@ EACH_C(DEFINE_C)
 #define CHANNELS(C) [C] = channels_##C,
 #define REDUCE_ROWS(K) [K] = {[1] = reduce_rows_##K##_1, [2] = reduce_rows_##K##_2},
 #define FFT(N, A, B) {N, A, B, fft_forward_##N, fft_inverse_##N},
+#define WINOGRAD(D, H) \
+    [D / 3][H / 3] = {winograd_forward_##D##_##H, winograd_spread_##D##_##H, winograd_inverse_##D##_##H},
 #define REDUCE_CHANNELS(C) \
     [C] = {[1] = reduce_channels_##C##_1, [2] = reduce_channels_##C##_2, [3] = reduce_channels_##C##_3},
 
@@ -107,6 +117,8 @@ const struct ogp_kernels TABLE = {
     .spectral_reduce = spectral_reduce,
     .take = take,
     .put = put,
+    .winograd = {EACH_WINOGRAD(WINOGRAD)},
+    .loudness = loudness,
     .copy_rows = copy_rows,
     .zeros = zeros,
     .gather = gather,

@@ -32,7 +32,7 @@ typedef void ogp_multiply_fn(const struct ogp_multiply *);
  *   reduce_rows[K][T]      sum[t*K + k] += sum over d, h, i:  gy[d*gy_plane + h*gy_row + i] * x[d*x_plane + (h+k)*x_row + t + i]
  *
  * for t < T, c < C or k < K. Exactly the n columns count: what lies beyond them in x and gy may be anything, but is read
- * up to the next multiple of lanes (+ T - 1 in x). Lanes run in the element type and are added up in double: the
+ * up to the next multiple of lanes (+ T - 1 in x). Lanes run in the element type and are added up in pairs or in double: the
  * caller keeps planes*rows*ceil(n/lanes) <= OGP_LONGEST_SUM. */
 struct ogp_reduce {
     double *sum;
@@ -104,6 +104,44 @@ struct ogp_put {
     int ends, stream;
 };
 
+/* Exact small transforms (Winograd) of depth and height, vectors*lanes columns at once. Of an axis, by the row of the
+ * table: 0 is none, one point; 1 is F(2,3), 4 points and 2 outputs; 2 is F(4,3), 6 points and 4 outputs. With P = Pd x
+ * Ph points, T = Td x Th outputs, and the matrices B' and A' of docs/transforms.md on each axis:
+ *
+ *   forward  bins = B' rows       P rows to P bins
+ *   spread   bins = A rows        T rows to P bins (the transpose of inverse)
+ *   inverse  rows = A' bins + bias   P bins to T rows
+ *
+ * Row (d, h) is rows[d*Nh + h], that of point (d, h) lies at bins + (d*Ph + h)*bin. Forward and spread take columns
+ * outside [lo, hi) for zeros and do not read them. They also add the magnitudes of segments, pairs of rows by pairs of
+ * planes of what they read, to loud[segment*loud_step + i], segments in the same order. */
+struct ogp_winograd {
+    const void *const *rows;
+    void *bins, *loud;
+    int64_t bin, loud_step, vectors, lo, hi;
+    double bias;
+};
+typedef void ogp_winograd_fn(const struct ogp_winograd *);
+
+struct ogp_winograd_row {
+    ogp_winograd_fn *forward, *spread, *inverse;
+};
+
+/* Judges the sums of magnitudes of `segments` segments, `step` apart, in vectors*lanes columns. For each of these the
+ * loudest and the quietest segment that is not zero, of it and the taps - 1 columns after it, are compared:
+ * stark: whether one is more than `contrast` times as loud as the other; loudest, quietest: of all columns; loudest is
+ * infinite where something is not finite.
+ * zeros: whether a segment s in a column of [lo, hi) is zero where bit s of `expected` is set. Writes over the first
+ * two segments (or one and the row after it); reads, and writes, one vector more than said. */
+struct ogp_loudness {
+    void *loud;
+    int64_t step, segments, vectors, taps, lo, hi;
+    uint32_t expected;
+    double contrast, loudest, quietest;
+    int stark, zeros;
+};
+
+enum { OGP_WINOGRAD_ROWS = 3, OGP_WINOGRAD_BINS = 36, OGP_WINOGRAD_SEGMENTS = 9 };
 enum { OGP_POINTS_MOST = 64, OGP_FFT_ROWS = 10 };
 enum { OGP_ROWS_MOST = 9, OGP_CHANNELS_MOST = 8, OGP_ROW_BLOCKS = 4, OGP_TAPS_MOST = 3 };
 
@@ -123,6 +161,8 @@ struct ogp_kernels {
     ogp_spectral_fn *spectral, *spectral_reduce;
     void (*take)(struct ogp_take *);
     void (*put)(const struct ogp_put *);
+    struct ogp_winograd_row winograd[OGP_WINOGRAD_ROWS][OGP_WINOGRAD_ROWS]; /* [depth][height]; not [0][0] */
+    void (*loudness)(struct ogp_loudness *);
     /* out[r*out_step + i] = in[r*in_step + i], 0 <= r < rows, 0 <= i < vectors*lanes */
     void (*copy_rows)(void *out, int64_t out_step, const void *in, int64_t in_step, int64_t rows, int64_t vectors);
     /* Bit i: whether in[i] is zero, 0 <= i < n <= 64; reads up to the next multiple of lanes. */

@@ -99,7 +99,8 @@ INLINE void channels_body(const struct ogp_multiply *m, const int C)
     const int64_t n = m->vectors * LANES;
     const int most = CHANNELS_VECTORS(C);
     int64_t i = 0;
-    for (; i + most * LANES <= n; i += most * LANES)
+    /* four left of blocks of three are two and two: one alone is bound by its loads */
+    for (; i + most * LANES <= n && (most != 3 || n - i != 4 * LANES); i += most * LANES)
         channels_columns(m, i, C, CHANNELS_VECTORS(C));
     for (; i + 2 * LANES <= n; i += 2 * LANES)
         channels_columns(m, i, C, 2);

@@ -98,7 +98,25 @@ INLINE void reduce_channels_body(const struct ogp_reduce *m, const int C, const 
             if (i < m->n)
                 reduce_channels_block(m, acc, gy + i, x + i, m->n - i, C, TT);
         }
-    for (int t = 0; t < TT; t++)
-        for (int c = 0; c < C; c++)
-            m->sum[t * C + c] += v_sum(acc[c][t]);
+    if (SHUFFLES_ARE_LOOPS) {
+        for (int k = 0; k < C * TT; k++)
+            m->sum[k] += v_sum(acc[k % C][k / C]);
+        return;
+    }
+    /* as many as a vector has lanes at once: one by one would take as long as 16 columns of products */
+    UNROLL
+    for (int from = 0; from < C * TT; from += LANES) {
+        V part[LANES];
+        UNROLL
+        for (int k = 0; k < LANES; k++)
+            part[k] = from + k < C * TT ? acc[(from + k) % C][(from + k) / C] : v_zero();
+        const V sums = v_sums(part);
+        if (from + LANES <= C * TT) {
+            v_add_to_doubles(m->sum + from, sums);
+            continue;
+        }
+        UNROLL
+        for (int k = 0; from + k < C * TT; k++)
+            m->sum[from + k] += (double)sums[k];
+    }
 }

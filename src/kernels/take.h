@@ -16,11 +16,6 @@ INLINE V v_quarters(V v)
     return LANES >= 4 ? v + v_shuffle(v, (lane + LANES / 4) & (LANES - 1)) : v;
 }
 
-INLINE V v_magnitude(V v)
-{
-    return (V)((V_int)v & ~(V_int)v_set1((T)-0.0));
-}
-
 /* A segment of `rows` rows from row on: whole vectors, and those of which lanes [lo, hi) of the row are read. */
 INLINE void take_segment(const struct ogp_take *t, int64_t row, const int rows, V_int *loudest, V_int *quietest,
                          V_int *least)
@@ -44,7 +39,7 @@ INLINE void take_segment(const struct ogp_take *t, int64_t row, const int rows, 
         }
         UNROLL
         for (int n = 0; n < rows && !whole; n++) {
-            const V v = v_load_lanes(in[n] + i, lo - i, hi - i);
+            const V v = v_load_between(in[n] + i, lo - i, hi - i);
             v_store(out + n * step + i, v);
             sum += v_magnitude(v);
         }

@@ -81,6 +81,35 @@ INLINE V v_fma(V a, V b, V c)
     return a * b + c;
 }
 
+/* a where truth is true (all ones), else b. */
+INLINE V v_where(V_int truth, V a, V b)
+{
+    return (V)(((V_int)a & truth) | ((V_int)b & ~truth));
+}
+
+/* The larger, and the smaller, of two numbers; b where one is NaN. */
+INLINE V v_larger(V a, V b)
+{
+#if defined(__AVX512F__) && LOG2_T == 2
+    return (V)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX512F__)
+    return (V)_mm512_max_pd((__m512d)a, (__m512d)b);
+#else
+    return v_where(a > b, a, b);
+#endif
+}
+
+INLINE V v_smaller(V a, V b)
+{
+#if defined(__AVX512F__) && LOG2_T == 2
+    return (V)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX512F__)
+    return (V)_mm512_min_pd((__m512d)a, (__m512d)b);
+#else
+    return v_where(a < b, a, b);
+#endif
+}
+
 /* The first n lanes of v, zero in the others. */
 INLINE V v_first(V v, int64_t n)
 {
@@ -88,24 +117,35 @@ INLINE V v_first(V v, int64_t n)
     return (V)((V_int)v & (lane < count));
 }
 
-/* Lanes [lo, hi), which alone are read; zero in the others. */
-INLINE V v_load_lanes(const T *p, int64_t lo, int64_t hi)
+/* Lanes [lo, hi) of what lies at p, zero in the others, whose memory is not touched. */
+INLINE V v_load_between(const T *p, int64_t lo, int64_t hi)
 {
-    const int64_t from = lo > 0 ? lo : 0, until = hi < LANES ? hi : LANES;
-    if (from >= until)
-        return v_zero();
+#if defined(__AVX512F__) || (defined(__AVX2__) && VBYTES == 32)
+    const V_int lane = {LANE_NUMBERS}, from = {LANES_OF((TINT)(lo < LANES ? lo : LANES))},
+                until = {LANES_OF((TINT)(hi > 0 ? hi : 0))};
+    const V_int inside = (lane >= from) & (lane < until);
+#endif
 #if defined(__AVX512F__) && LOG2_T == 2
-    return (V)_mm512_maskz_loadu_ps((__mmask16)((1u << until) - (1u << from)), p);
+    return (V)_mm512_maskz_loadu_ps(_mm512_test_epi32_mask((__m512i)inside, (__m512i)inside), p);
 #elif defined(__AVX512F__)
-    return (V)_mm512_maskz_loadu_pd((__mmask8)((1u << until) - (1u << from)), p);
+    return (V)_mm512_maskz_loadu_pd(_mm512_test_epi64_mask((__m512i)inside, (__m512i)inside), p);
+#elif defined(__AVX2__) && VBYTES == 32 && LOG2_T == 2
+    return (V)_mm256_maskload_ps(p, (__m256i)inside);
+#elif defined(__AVX2__) && VBYTES == 32
+    return (V)_mm256_maskload_pd(p, (__m256i)inside);
 #else
-    T lane[LANES] = {0};
+    T in[LANES] = {0};
     V v;
-    for (int64_t i = from; i < until; i++)
-        lane[i] = p[i];
-    __builtin_memcpy(&v, lane, sizeof v);
+    for (int64_t i = lo > 0 ? lo : 0; i < LANES && i < hi; i++)
+        in[i] = p[i];
+    __builtin_memcpy(&v, in, sizeof v);
     return v;
 #endif
+}
+
+INLINE V v_magnitude(V v)
+{
+    return (V)((V_int)v & ~(V_int)v_set1((T)-0.0));
 }
 
 /* The greater and the lesser of each lane. */
@@ -138,6 +178,7 @@ INLINE V_int v_lesser(V_int a, V_int b)
 /* Lane i of the result is lane from[i] of a followed by b. Where there is no instruction for it, a loop: the code for a
  * vector that the target lacks would be a thousand moves. */
 #if defined(__clang__) || (VBYTES == 64 && defined(__x86_64__) && !defined(__AVX512F__))
+#define SHUFFLES_ARE_LOOPS 1
 INLINE V v_shuffle_two(V a, V b, V_int from)
 {
     T in[2 * LANES], out[LANES];
@@ -156,6 +197,7 @@ INLINE V v_shuffle(V v, V_int from)
     return v_shuffle_two(v, v, from);
 }
 #else
+#define SHUFFLES_ARE_LOOPS 0
 INLINE V v_shuffle_two(V a, V b, V_int from)
 {
     return __builtin_shuffle(a, b, from);

@@ -104,6 +104,7 @@ int main(void)
     test_long_sums("g2 ci2 co300 i3x4x20 k3 p1", OGP_GRAD_INPUT);
     test_long_sums("i1x1x10000 k1x1x9000", OGP_FORWARD);
     test_long_sums("i60x62x66 k3 p1", OGP_GRAD_WEIGHT);
+    test_long_sums("ci700 co2 i4x5x16 k3 p1", OGP_FORWARD);
     test_long_sums("ci2 co2 i1x1x200000 k1x1x3", OGP_GRAD_WEIGHT);
     test_long_sums("g2 ci2 co2 n30 i10x60x17 k1x3x3 p0x1x1", OGP_GRAD_WEIGHT);
     test_long_sums("n2 i60x62x66 k1", OGP_GRAD_BIAS);

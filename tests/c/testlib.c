@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const config_names[] = {NULL, "reference", "direct-rows", "direct-channels", "fourier", "sum"};
+const char *const config_names[] = {NULL, "reference", "direct-rows", "direct-channels", "fourier", "winograd", "sum"};
 const int config_count = sizeof config_names / sizeof *config_names;
 const char *const isa_names[] = {NULL, "baseline", "avx2", "avx512", "neon", "wide"};
 const int isa_count = sizeof isa_names / sizeof *isa_names;
@@ -206,10 +206,28 @@ double fourier_bound(const struct operands *ops, int64_t terms)
     return (8 * levels + 8 + fmin((double)terms, 1024)) * norm(&ops->in[0]) * norm(&ops->in[1]);
 }
 
-int is_direct(const char *describe)
+double winograd_bound(const struct operands *ops, int64_t terms)
+{
+    const double levels = 5.17; /* log2 of 36 points */
+    return (8 * levels + 8 + fmin((double)terms, 192)) * norm(&ops->in[0]) * norm(&ops->in[1]);
+}
+
+static int has_config(const char *describe, const char *name)
 {
     const char *config = strstr(describe, "| ");
-    return config && strncmp(config + 2, "fourier", 7) != 0;
+    return config && strncmp(config + 2, name, strlen(name)) == 0;
+}
+
+int is_direct(const char *describe)
+{
+    return !has_config(describe, "fourier") && !has_config(describe, "winograd");
+}
+
+double transform_bound(const char *describe, const struct operands *ops, int64_t terms)
+{
+    if (has_config(describe, "winograd"))
+        return winograd_bound(ops, terms);
+    return has_config(describe, "fourier") ? fourier_bound(ops, terms) : 0;
 }
 
 enum ogp_status run_pass(const ogp_plan *plan, enum ogp_pass pass, const struct operands *ops,

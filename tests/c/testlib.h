@@ -66,6 +66,12 @@ double direct_bound(enum ogp_dtype dtype, int64_t terms);
  * of the products of a bin, times the norms of the operands, the whole of which is at least the window of any unit. */
 double fourier_bound(const struct operands *ops, int64_t terms);
 
+/* Likewise between the small transforms of Winograd. */
+double winograd_bound(const struct operands *ops, int64_t terms);
+
+/* The bound of the configuration in this description, zero where it is exact on integers. */
+double transform_bound(const char *describe, const struct operands *ops, int64_t terms);
+
 /* Whether the plan of this description adds up the products as they are. It is "problem | configuration ...". */
 int is_direct(const char *describe);
 

@@ -151,7 +151,8 @@ static void compare(const struct trial *t, const struct way *way, int out, const
     const struct tensor *got = &t->ops.out[out];
     const struct oracle *want = &t->want[out];
     const double unit = got->dtype == OGP_F64 ? 0x1p-53 : 0x1p-24;
-    const double transformed = way->exact || pass_inputs(t->pass) < 2 ? 0 : unit * fourier_bound(&t->ops, INT64_MAX);
+    const double transformed =
+        way->exact || pass_inputs(t->pass) < 2 ? 0 : unit * transform_bound(way->describe, &t->ops, INT64_MAX);
     for (int64_t i = 0; i < want->count; i++) {
         const double value = tensor_get(got, i), before = prior ? prior[i] : 0;
         const double expected = want->value[i] + before, mag = want->mag[i] + fabs(before);
