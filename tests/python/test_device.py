@@ -32,6 +32,18 @@ def test_the_rule_of_the_module():
     assert [device.module_backend(kind, F32) for kind in ("cuda", "privateuseone", "meta")] == ["native"] * 3
 
 
+def test_the_rule_by_shapes():
+    def backend(x_shape, w_shape, dtype=F32):
+        return device.module_backend("cpu", dtype, x_shape, w_shape)
+
+    assert backend((1, 7, 64, 64, 64), (7, 1, 9, 9, 9)) == "c"
+    assert backend((1, 96, 64, 64, 64), (96, 1, 9, 9, 9)) == "c"
+    assert backend((1, 1, 64, 64, 64), (32, 1, 3, 3, 3)) == "c"
+    assert backend((64, 3, 2, 14, 14), (384, 3, 2, 14, 14)) == "native"
+    assert backend((3, 2, 14, 14), (384, 3, 2, 14, 14)) == "native"
+    assert backend((1, 0, 4, 4, 4), (2, 0, 3, 3, 3)) in ("c", "native")
+
+
 def test_the_rule_of_the_function():
     assert device.function_backend("cpu", F32) == "c"
     assert [device.function_backend(kind, F16) for kind in ("cpu", "npu", "cuda")] == ["composite"] * 3

@@ -101,12 +101,14 @@ def function_backend(device_type, dtype):
 
 def _core_is_faster(dtype, x_shape, w_shape):
     """Forward plus backward against native, measured on 2 cores with AVX-512 (docs/crossover.md). Depthwise layers and few
-    channels: the core, by far. Native is the faster for pointwise kernels on small volumes, for volumes of a few voxels, and
-    in float32 for 16 and more channels a group where oneDNN takes the problem."""
+    channels: the core, by far. Native is the faster for pointwise kernels on small volumes, for volumes of a few voxels, for
+    patches (large kernels to many channels, as strides leave few outputs to each), and in float32 for 16 and more channels a
+    group where oneDNN takes the problem."""
     voxels = x_shape[-1] * x_shape[-2] * x_shape[-3]
     ci, taps = w_shape[1], w_shape[2] * w_shape[3] * w_shape[4]
     if ci < 4:
-        return True
+        co = w_shape[0] * ci // max(1, x_shape[-4])  # of a group
+        return co < 64 or taps < 64
     if taps == 1:
         return voxels >= 2**18
     if voxels <= 64:
