@@ -70,7 +70,7 @@ test-c: build/c/build.ninja
 
 test-python: $(VENV)/.package
 	@mkdir -p $(RESULTS)
-	pytest -q -n 2 --dist worksteal --junitxml=$(RESULTS)/python.xml $(ARGS)
+	pytest -q -n 2 --dist loadfile --junitxml=$(RESULTS)/python.xml $(ARGS)
 
 test-long: build/c/build.ninja $(VENV)/.package
 	$(call c-tests,c,long,--suite long --num-processes 1)
