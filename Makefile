@@ -40,7 +40,7 @@ $(VENV)/.requirements: requirements-dev.txt
 	@touch $@
 
 $(VENV)/.package: $(VENV)/.requirements $(PACKAGE)
-	$(VENV)/bin/pip install --quiet --no-deps --no-build-isolation --force-reinstall -Cbuild-dir=build/python .
+	$(VENV)/bin/pip install --quiet --no-deps --no-build-isolation --force-reinstall --config-settings=build-dir=build/python .
 	@touch $@
 
 # build/NAME/build.ninja: a build of the C tests. The options of each are here.
@@ -111,7 +111,7 @@ sweep: $(VENV)/.package
 # The builder's Python names the wheel; the limited API that it was compiled for is that of 3.10.
 wheel: $(VENV)/.requirements
 	rm -rf dist
-	pip wheel --quiet --no-deps --no-build-isolation -Cbuild-dir=build/python -w dist .
+	pip wheel --quiet --no-deps --no-build-isolation --config-settings=build-dir=build/python -w dist .
 	wheel tags --python-tag cp310 --remove dist/*.whl
 
 clean:
