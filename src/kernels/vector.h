@@ -210,11 +210,11 @@ INLINE V v_shuffle(V v, V_int from)
 #endif
 
 /* Lanes by, by + 1, ... of a followed by b: a constant, 0 to LANES. V_SHIFTS: whether one instruction does it, and a
- * vector is a cache line. */
-#if defined(__AVX512F__) && LOG2_T == 2
+ * vector is a cache line. OGP_PLAIN_SHIFTS: for compilers, or flags, that do not see the constant. */
+#if defined(__AVX512F__) && LOG2_T == 2 && !defined(OGP_PLAIN_SHIFTS)
 #define V_SHIFT(a, b, by) ((by) == LANES ? (b) : (V)_mm512_alignr_epi32((__m512i)(b), (__m512i)(a), (by) % LANES))
 enum { V_SHIFTS = 1 };
-#elif defined(__AVX512F__)
+#elif defined(__AVX512F__) && !defined(OGP_PLAIN_SHIFTS)
 #define V_SHIFT(a, b, by) ((by) == LANES ? (b) : (V)_mm512_alignr_epi64((__m512i)(b), (__m512i)(a), (by) % LANES))
 enum { V_SHIFTS = 1 };
 #else
