@@ -5,6 +5,14 @@
 
 #include "util.h"
 
+struct ogp_plan ogp_direct_plan(const struct ogp_plan *plan)
+{
+    struct ogp_plan direct = *plan;
+    direct.config = plan->direct;
+    direct.tiling = plan->direct_tiling;
+    return direct;
+}
+
 int64_t ogp_even_block(int64_t count, int64_t most)
 {
     return ogp_ceil_div(count, ogp_ceil_div(count, most));

@@ -19,6 +19,9 @@ struct product ogp_product(const struct ogp_plan *plan, const int64_t out[3], co
 /* The largest product of a tiling. */
 struct product ogp_largest_product(const struct ogp_plan *plan, const struct tiling *t);
 
+/* The plan by which tiles go direct that transforms would not do justice to. */
+struct ogp_plan ogp_direct_plan(const struct ogp_plan *plan);
+
 /* Cuts `count` into the fewest blocks of at most `most` of nearly equal size; this is that size. */
 int64_t ogp_even_block(int64_t count, int64_t most);
 

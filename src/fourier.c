@@ -12,12 +12,7 @@
 
 struct piece ogp_fourier_piece(const struct ogp_plan *plan, int a)
 {
-    const struct lattice *const lat = &plan->lattice[a];
-    const struct part part = {ogp_fourier_first(lat), lat->classes, 1};
-    struct piece_cursor cursor = {0};
-    struct piece piece = {0};
-    ogp_next_piece(lat, &part, INT64_MAX / 4, &cursor, &piece);
-    return piece;
+    return ogp_whole_piece(&plan->lattice[a], ogp_fourier_first(&plan->lattice[a]));
 }
 
 /* Columns need not be read where all are zero. Then a row of the tensor is read from its first element on: whole lines
@@ -64,14 +59,6 @@ void ogp_fourier_fill_twiddles(const struct fourier *f, const struct twiddles *t
 {
     for (int axis = 0; axis < 2; axis++)
         ogp_transform_twiddles(t->axis[axis], f->points[axis], f->bytes == sizeof(double));
-}
-
-struct ogp_plan ogp_fourier_direct(const struct ogp_plan *plan)
-{
-    struct ogp_plan direct = *plan;
-    direct.config = plan->direct;
-    direct.tiling = plan->direct_tiling;
-    return direct;
 }
 
 /* ---- choosing ---- */
@@ -141,7 +128,7 @@ double ogp_fourier_spill(size_t bytes)
 
 static int64_t members(const struct lattice *lat)
 {
-    return lat->fold ? ogp_fourier_extent(lat) : ogp_ceil_div(lat->out_extent, ogp_min(lat->classes, lat->out_extent));
+    return lat->fold ? ogp_fourier_extent(lat) : ogp_lattice_members(lat);
 }
 
 /* Whether blocks of `most` outputs, or a chunk of so many columns, hold what folds into them. */
@@ -167,7 +154,6 @@ bool ogp_fourier_choose(struct ogp_plan *plan, struct tiling t, int64_t limit,
     const struct ogp_kernels *const k = plan->kernels;
     const int64_t taps = plan->problem.axis[2].k,
                   vectors_most = ogp_ceil_div(members(&plan->lattice[2]) + taps - 1, k->lanes);
-    double best = plan->forced ? INFINITY : plan->cost;
     bool found = false;
     t.out[2] = members(&plan->lattice[2]);
     for (int d = 0; d < OGP_FFT_ROWS; d++)
@@ -187,14 +173,13 @@ bool ogp_fourier_choose(struct ogp_plan *plan, struct tiling t, int64_t limit,
                 if (t.columns + taps - 1 > 64 || (int64_t)bytes(plan, &t) > limit)
                     break;
                 const double price = cost(plan, &t);
-                if (price < best) {
-                    best = price;
+                if (price < plan->cost) {
+                    plan->cost = price;
                     plan->tiling = t;
                     found = true;
                 }
             }
         }
-    plan->cost = best;
     return found;
 }
 
@@ -258,24 +243,13 @@ void ogp_fourier_carve_reader(struct arena *a, const struct fourier *f, struct r
     r->place = arena_take(a, rows * sizeof(int64_t));
 }
 
-/* Members that read the tensor. */
-static struct run inside(const struct sampling *s)
-{
-    return s->count > 0 && s->padding == OGP_ZEROS ? ogp_inside(s) : (struct run){0, s->count};
-}
-
-static int64_t source_of(const struct sampling *s, int64_t m)
-{
-    return ogp_pad_source(s->padding, s->extent, s->first + (m ? s->step * m : 0));
-}
-
 void ogp_fourier_aim(struct reader *r)
 {
     for (int tile = 0; tile < 2; tile++) {
         const struct sampling *const height = &r->sampling[tile][1];
-        r->rows[tile] = inside(height);
+        r->rows[tile] = ogp_sampled(height);
         for (int64_t h = r->rows[tile].lo; h < r->rows[tile].hi; h++)
-            r->offset[tile][h] = source_of(height, h) * r->volume.axis[1];
+            r->offset[tile][h] = ogp_sample_source(height, h) * r->volume.axis[1];
         memset(r->packed[tile], 0, (size_t)(r->fourier->points[1] * r->fourier->columns * r->fourier->bytes));
     }
     for (int64_t h = 0; h < r->fourier->points[1]; h++)
@@ -310,14 +284,14 @@ static void pack_plane(const struct reader *r, int tile, const char *plane, cons
                                  first + r->offset[tile][h] * f->bytes, step, columns);
 }
 
-/* Takes plane d of a tile to r->packed, zeros where there is none. Sets the rows and columns of *take. Planes are judged
- * in pairs, the last with the one before if it has no other: a flat reflector crosses zero in all of a plane. */
+/* Takes plane d of a tile to r->packed, zeros where there is none. Sets the rows and columns of *take. Planes are
+ * judged in pairs, the last with the one before if it has no other: a flat reflector crosses zero in all of a plane. */
 static void take_plane(const struct reader *r, int tile, int64_t d, int64_t together, struct ogp_take *take)
 {
     const struct fourier *const f = r->fourier;
     const struct sampling *const depth = &r->sampling[tile][0];
-    const struct run run = inside(&r->width), *const rows = &r->rows[tile], planes = inside(depth);
-    const int64_t from_d = d < depth->count ? source_of(depth, d) : -1;
+    const struct run run = ogp_sampled(&r->width), *const rows = &r->rows[tile], planes = ogp_sampled(depth);
+    const int64_t from_d = ogp_sample_source(depth, d);
     if (from_d < 0) {
         memset(r->packed[tile], 0, (size_t)(f->points[1] * f->columns * f->bytes));
         return;
@@ -340,12 +314,13 @@ static void take_plane(const struct reader *r, int tile, int64_t d, int64_t toge
 }
 
 /* Asks for the rows of plane d of a tile while the one before is transformed: a chunk is a few lines of each row, which
- * the hardware does not foresee. Earlier, and what is asked for would drive the spectra out of the second-level cache. */
+ * the hardware does not foresee. Earlier, and what is asked for would drive the spectra out of the second-level cache.
+ */
 static void prefetch(const struct reader *r, int tile, int64_t d)
 {
     const struct sampling *const depth = &r->sampling[tile][0];
-    const struct run run = inside(&r->width);
-    const int64_t from_d = d < depth->count ? source_of(depth, d) : -1, bytes = (run.hi - run.lo) * r->fourier->bytes;
+    const struct run run = ogp_sampled(&r->width);
+    const int64_t from_d = ogp_sample_source(depth, d), bytes = (run.hi - run.lo) * r->fourier->bytes;
     if (from_d < 0 || !is_straight(r, &run))
         return;
     const char *const plane =
@@ -409,7 +384,7 @@ void ogp_fourier_zeros(const struct reader *r, uint64_t *bits)
 uint64_t ogp_fourier_padding_zeros(const struct reader *r)
 {
     const int64_t columns = r->fourier->columns, read = r->vectors * r->plan->kernels->lanes;
-    const struct run run = inside(&r->width);
+    const struct run run = ogp_sampled(&r->width);
     uint64_t bits = 0;
     for (int64_t c = 0; c < read; c++)
         if (c < run.lo || c >= run.hi)

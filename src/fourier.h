@@ -58,13 +58,10 @@ static inline bool ogp_fourier_folds(const struct ogp_plan *plan)
 bool ogp_fourier_applies(const struct ogp_plan *plan);
 
 /* Takes the tiling whose fft, out and columns are the cheapest, and sets plan->cost; false where nothing fits the limit
- * or, unless the configuration is forced, is cheaper than plan->cost. bytes: of one worker. */
+ * or is cheaper than plan->cost. bytes: of one worker. */
 bool ogp_fourier_choose(struct ogp_plan *plan, struct tiling t, int64_t limit,
                         size_t (*bytes)(const struct ogp_plan *, const struct tiling *),
                         double (*cost)(const struct ogp_plan *, const struct tiling *));
-
-/* The plan by which tiles go direct. */
-struct ogp_plan ogp_fourier_direct(const struct ogp_plan *plan);
 
 /* Twiddle factors of both axes, in shared memory. */
 struct twiddles {
@@ -117,7 +114,8 @@ struct finding {
 static const struct finding ogp_nothing_found = {.quietest = INFINITY};
 
 /* Transforms the height of every plane of both tiles into spectra, whose other planes become zero with the first chunk
- * of a unit, and adds to what was found over segments. The sum of all elements is added to *sum, if that is not NULL. */
+ * of a unit, and adds to what was found over segments. The sum of all elements is added to *sum, if that is not NULL.
+ */
 void ogp_fourier_read(struct reader *r, char *spectra, const void *twiddle, struct finding *found,
                       struct segment segment, double *sum);
 

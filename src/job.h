@@ -48,6 +48,14 @@ static inline double ogp_load(enum ogp_dtype dtype, const char *data, int64_t at
     return dtype == OGP_F32 ? (double)((const float *)(const void *)data)[at] : ((const double *)(const void *)data)[at];
 }
 
+static inline void ogp_store(enum ogp_dtype dtype, char *data, int64_t at, double value)
+{
+    if (dtype == OGP_F32)
+        ((float *)(void *)data)[at] = (float)value;
+    else
+        ((double *)(void *)data)[at] = value;
+}
+
 static inline char *ogp_job_scratch(const struct job *job, int worker)
 {
     return job->scratch ? job->scratch + (size_t)worker * job->plan->worker_bytes : NULL;

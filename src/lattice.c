@@ -188,6 +188,20 @@ bool ogp_next_piece(const struct lattice *lat, const struct part *part, int64_t 
     return (lat->adjoint ? adjoint_piece : forward_piece)(lat, part, most, at, piece);
 }
 
+struct piece ogp_whole_piece(const struct lattice *lat, int64_t out0)
+{
+    const struct part part = {out0, lat->classes, 1};
+    struct piece_cursor cursor = {0};
+    struct piece piece = {0};
+    ogp_next_piece(lat, &part, lat->axis.k, &cursor, &piece);
+    return piece;
+}
+
+int64_t ogp_lattice_members(const struct lattice *lat)
+{
+    return ogp_ceil_div(lat->out_extent, ogp_min(lat->classes, lat->out_extent));
+}
+
 int64_t ogp_span_count(const struct lattice *lat, bool by_class, int64_t most)
 {
     if (!by_class)

@@ -63,10 +63,16 @@ bool ogp_next_part(const struct lattice *, struct span, int64_t most, struct par
 /* The next piece of a part, of at most `most` taps; false when there is none. */
 bool ogp_next_piece(const struct lattice *, const struct part *, int64_t most, struct piece_cursor *, struct piece *);
 
+/* The whole kernel as it meets the class of output out0; of several pieces, the first. */
+struct piece ogp_whole_piece(const struct lattice *, int64_t out0);
+
 /* The pieces of a forward lattice, of at most `most` taps each, and the at-th of them for the part that starts at
  * output 0. Phases ascend, then chunks. */
 int64_t ogp_piece_count(const struct lattice *, int64_t most);
 struct piece ogp_piece_at(const struct lattice *, int64_t most, int64_t at);
+
+/* The most outputs of a class. */
+int64_t ogp_lattice_members(const struct lattice *);
 
 /* Place in the span of the padded output coordinate j. */
 int64_t ogp_span_place(const struct lattice *, struct span, int64_t j);

@@ -29,6 +29,16 @@ struct run ogp_inside(const struct sampling *s)
     return (struct run){lo, ogp_max(lo, ogp_min(until, s->count))};
 }
 
+struct run ogp_sampled(const struct sampling *s)
+{
+    return s->count > 0 && s->padding == OGP_ZEROS ? ogp_inside(s) : (struct run){0, s->count};
+}
+
+int64_t ogp_sample_source(const struct sampling *s, int64_t m)
+{
+    return m < s->count ? ogp_pad_source(s->padding, s->extent, s->first + (m ? s->step * m : 0)) : -1;
+}
+
 /* Members [lo, hi) of a row, outside the axis: each by the padding mode, one by one. */
 static void pack_border(char *out, const char *in, int64_t step, const struct sampling *s, int64_t lo, int64_t hi,
                         size_t bytes)
@@ -61,11 +71,9 @@ void ogp_pack(const struct ogp_plan *plan, char *out, const struct block *block,
     const struct sampling *const width = &sampling[2];
     const struct run run = ogp_inside(width);
     for (int64_t d = 0; d < sampling[0].count; d++) {
-        const int64_t from_d = ogp_pad_source(sampling[0].padding, sampling[0].extent,
-                                              sampling[0].first + (d ? sampling[0].step * d : 0));
+        const int64_t from_d = ogp_sample_source(&sampling[0], d);
         for (int64_t h = 0; h < sampling[1].count; h++) {
-            const int64_t from_h = ogp_pad_source(sampling[1].padding, sampling[1].extent,
-                                                  sampling[1].first + (h ? sampling[1].step * h : 0));
+            const int64_t from_h = ogp_sample_source(&sampling[1], h);
             char *row = out + (size_t)(d * block->plane + h * block->row) * bytes;
             const char *source = in->data + (from_d * in->axis[0] + from_h * in->axis[1]) * (int64_t)bytes;
             for (int64_t c = 0; c < block->channels; c++, row += (size_t)block->channel * bytes,

@@ -19,6 +19,12 @@ struct run {
 };
 struct run ogp_inside(const struct sampling *s);
 
+/* Members that read the tensor: those inside, or under a padding mode all. */
+struct run ogp_sampled(const struct sampling *s);
+
+/* The coordinate that member m reads; -1: a zero. */
+int64_t ogp_sample_source(const struct sampling *s, int64_t m);
+
 /* A pitch of at least so many elements, an odd number of cache lines: rows and planes 2 or 4 KiB apart would meet in a
  * few sets of the cache (+25 % measured). */
 int64_t ogp_odd_lines(int64_t elements, int64_t element_bytes);

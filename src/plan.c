@@ -38,7 +38,7 @@ static enum ogp_status check_options(const struct ogp_options *opt, struct ogp_e
 /* Share of the lanes that do useful work when axis a is the vector axis. */
 static double lane_use(const struct lattice *lat, int lanes)
 {
-    const int64_t members = ogp_ceil_div(lat->out_extent, ogp_min(lat->classes, lat->out_extent));
+    const int64_t members = ogp_lattice_members(lat);
     return (double)members / (double)ogp_round_up(members, lanes);
 }
 

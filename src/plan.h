@@ -52,9 +52,9 @@ struct ogp_plan {
     const struct config
         *direct; /* tiles between transforms: how those are computed that a transform would not do justice to */
     struct tiling direct_tiling;
-    double direct_cost;           /* modelled cycles if all tiles went that way */
-    size_t direct_bytes;          /* of a worker's, the last ones */
-    bool forced;                  /* the configuration was asked for by name */
+    double direct_cost;  /* modelled cycles if all tiles went that way */
+    size_t direct_bytes; /* of a worker's, the last ones */
+    bool forced;         /* the configuration was asked for by name */
     int64_t tasks;
     size_t shared_bytes, worker_bytes;
     int64_t workers_most; /* that the limit has scratch for */

@@ -39,7 +39,9 @@ static void transform_weights(const struct job *job, int64_t at, int worker)
     const struct shared s = carve_shared(&arena, plan, &f);
     const int64_t ins = ogp_channels_in(plan), outs = ogp_channels_out(plan), in = at % ins, out = at / ins;
     const struct weights w = weights_at(job, out / outs, out % outs, in);
-    const struct piece piece[3] = {ogp_fourier_piece(plan, 0), ogp_fourier_piece(plan, 1), ogp_fourier_piece(plan, 2)};
+    struct piece piece[3];
+    for (int a = 0; a < 3; a++)
+        piece[a] = ogp_fourier_piece(plan, a);
     const double largest =
         ogp_spectrum_of_weights(plan, &f, s.spectra + (out * s.channel + 2 * in * piece[2].taps) * f.bytes, s.bin,
                                 s.depth, &w, piece, (double *)(void *)ogp_job_scratch(job, worker));
@@ -122,11 +124,7 @@ static void aim_reader(const struct spectral_task *task, int64_t in)
     for (int tile = 0; tile < 2; tile++)
         for (int a = 0; a < 2; a++) {
             const struct span span = task->unit.span[tile][a];
-            const struct part part = {span.start, span.step, span.count};
-            struct piece piece = {0};
-            struct piece_cursor cursor = {0};
-            if (span.count > 0)
-                ogp_next_piece(&plan->lattice[a], &part, INT64_MAX / 4, &cursor, &piece);
+            const struct piece piece = ogp_whole_piece(&plan->lattice[a], span.start);
             r->sampling[tile][a] =
                 (struct sampling){piece.in0, piece.in_step, span.count ? span.count + piece.taps - 1 : 0,
                                   plan->lattice[a].in_extent, padding};
@@ -225,7 +223,7 @@ static struct span clip(struct span span, int64_t extent)
 /* Outputs [first + lo, first + hi) of the width of both tiles, without transforms. */
 static void go_direct(const struct spectral_task *task)
 {
-    const struct ogp_plan direct = ogp_fourier_direct(task->plan);
+    const struct ogp_plan direct = ogp_direct_plan(task->plan);
     for (int tile = 0; tile < 2; tile++) {
         struct span span[3] = {
             task->unit.span[tile][0], task->unit.span[tile][1], {task->first + task->lo, 1, task->hi - task->lo}};
@@ -285,8 +283,13 @@ static void run_unit(const struct job *job, int64_t at, int worker)
     const struct shared shared = carve_shared(&shared_arena, plan, &f);
     struct spectral_scratch scratch = carve(&arena, t, &f);
     char *const direct = ogp_job_scratch(job, worker) + plan->worker_bytes - plan->direct_bytes;
-    struct spectral_task task = {
-        .job = job, .plan = plan, .f = &f, .shared = &shared, .s = &scratch, .width = ogp_fourier_piece(plan, 2), .direct = direct};
+    struct spectral_task task = {.job = job,
+                                 .plan = plan,
+                                 .f = &f,
+                                 .shared = &shared,
+                                 .s = &scratch,
+                                 .width = ogp_fourier_piece(plan, 2),
+                                 .direct = direct};
     const int64_t units = ogp_fourier_units(plan, t), outs = ogp_channels_out(plan);
     const int64_t blocks = ogp_ceil_div(outs, t->out_channels);
     task.unit = ogp_fourier_unit(plan, at % units);

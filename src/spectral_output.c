@@ -110,12 +110,16 @@ bool ogp_spectral_find_muted(struct spectral_task *task)
 
 /* ---- writing ---- */
 
-/* The output at the first coordinates of a tile, plane d, and the chunk's first column. */
-static char *plane_of(const struct spectral_task *task, int tile, int64_t channel, int64_t d, struct volume *out)
+static const struct volume *output_of(const struct spectral_task *task)
 {
-    const struct ogp_plan *const plan = task->plan;
+    return task->plan->pass == OGP_GRAD_INPUT ? &task->job->x : &task->job->y;
+}
+
+/* The output at the first coordinates of a tile, plane d, and the chunk's first column. */
+static char *plane_of(const struct spectral_task *task, int tile, int64_t channel, int64_t d)
+{
+    const struct volume *const out = output_of(task);
     const struct span *const span = task->unit.span[tile];
-    *out = plan->pass == OGP_GRAD_INPUT ? task->job->x : task->job->y;
     return out->data +
            (task->place.n * out->n + channel * out->c + (span[0].start + (d ? span[0].step * d : 0)) * out->axis[0] +
             span[1].start * out->axis[1] + task->first * out->axis[2]) *
@@ -123,8 +127,9 @@ static char *plane_of(const struct spectral_task *task, int tile, int64_t channe
 }
 
 /* Whether rows go to the output as they are, in whole lines. */
-static bool puts_rows(const struct spectral_task *task, const struct volume *out)
+static bool puts_rows(const struct spectral_task *task)
 {
+    const struct volume *const out = output_of(task);
     return out->axis[2] == 1 && (uintptr_t)out->data % (uintptr_t)task->f->bytes == 0 && !task->job->accumulate &&
            !ogp_fourier_folds(task->plan);
 }
@@ -146,23 +151,22 @@ struct rows {
 };
 
 /* The rows of plane d; none where the tile has no such plane, or the plane folds away. */
-static struct rows rows_of(const struct spectral_task *task, int tile, int64_t channel, int64_t d, struct volume *out)
+static struct rows rows_of(const struct spectral_task *task, int tile, int64_t channel, int64_t d)
 {
     const struct span *const span = task->unit.span[tile];
-    struct rows rows = {.to = plane_of(task, tile, channel, d, out)};
+    struct rows rows = {.to = plane_of(task, tile, channel, d)};
     rows.count = d < span[0].count && folds_onto(&task->plan->lattice[0], span[0], d) < 0 ? span[1].count : 0;
-    rows.step = span[1].count > 1 ? span[1].step * out->axis[1] : 0;
+    rows.step = span[1].count > 1 ? span[1].step * output_of(task)->axis[1] : 0;
     return rows;
 }
 
 void ogp_spectral_foresee(const struct spectral_task *task, int64_t out_channel, int64_t d)
 {
     const int64_t bytes = task->f->bytes;
-    struct volume out;
+    if (output_of(task)->axis[2] != 1 || (puts_rows(task) && is_large(task->plan)))
+        return;
     for (int tile = 0; tile < 2; tile++) {
-        const struct rows rows = rows_of(task, tile, ogp_spectral_channel(task, out_channel), d, &out);
-        if (out.axis[2] != 1 || (puts_rows(task, &out) && is_large(task->plan)))
-            return;
+        const struct rows rows = rows_of(task, tile, ogp_spectral_channel(task, out_channel), d);
         for (int64_t h = 0; h < rows.count; h++)
             for (int64_t at = task->lo * bytes; at < task->hi * bytes; at += OGP_ALIGN)
                 __builtin_prefetch(rows.to + h * rows.step * bytes + at, 1, 2);
@@ -172,18 +176,13 @@ void ogp_spectral_foresee(const struct spectral_task *task, int64_t out_channel,
 static void mute_row(const struct spectral_task *task, char *row, uint64_t window, double value)
 {
     for (int64_t i = task->lo; i < task->hi && window; i++)
-        if (window >> (64 - task->f->columns + i) & 1) {
-            if (task->f->bytes == 4)
-                ((float *)(void *)row)[i] = (float)value;
-            else
-                ((double *)(void *)row)[i] = value;
-        }
+        if (window >> (64 - task->f->columns + i) & 1)
+            ogp_store(task->plan->problem.dtype, row, i, value);
 }
 
 /* One plane of both tiles of an output channel, and where its rows go. */
 struct plane {
     struct rows rows[2];
-    struct volume out;
     int64_t channel, d; /* of the task's channels, and of the tile */
     double bias;
 };
@@ -236,7 +235,7 @@ static void scatter_rows(const struct spectral_task *task, int tile, const struc
 {
     const struct lattice *const width = &task->plan->lattice[2];
     const int64_t lo = ogp_max(task->lo, -task->first), hi = ogp_min(task->hi, width->out_extent - task->first);
-    const int64_t bytes = task->f->bytes, step = p->out.axis[2];
+    const int64_t bytes = task->f->bytes, step = output_of(task)->axis[2];
     const struct rows *const rows = &p->rows[tile];
     fold_height(task, tile);
     for (int64_t h = 0; h < rows->count; h++) {
@@ -260,7 +259,7 @@ static struct plane plane_at(const struct spectral_task *task, int64_t out_chann
     struct plane p = {.channel = out_channel, .d = d};
     p.bias = b->data ? ogp_load(task->plan->problem.dtype, b->data, channel * b->step) : 0;
     for (int tile = 0; tile < 2; tile++)
-        p.rows[tile] = rows_of(task, tile, channel, d, &p.out);
+        p.rows[tile] = rows_of(task, tile, channel, d);
     return p;
 }
 
@@ -271,12 +270,12 @@ static int64_t plane_count(const struct spectral_task *task)
 
 void ogp_spectral_write(struct spectral_task *task)
 {
+    const bool puts = puts_rows(task);
+    if (puts && task->begun < 0)
+        task->begun = task->first + task->lo;
     for (int64_t out = 0; out < task->place.channels; out++)
         for (int64_t d = 0; d < plane_count(task); d++) {
             const struct plane p = plane_at(task, out, d);
-            const bool puts = puts_rows(task, &p.out);
-            if (puts && task->begun < 0)
-                task->begun = task->first + task->lo;
             if (p.rows[0].count > 0 || p.rows[1].count > 0)
                 invert(task, &p, puts ? p.bias : 0);
             for (int tile = 0; tile < 2; tile++)

@@ -12,10 +12,11 @@ bool ogp_spectral_find_muted(struct spectral_task *task);
  * is transformed back. */
 void ogp_spectral_fold_depth(const struct spectral_task *task, int64_t out_channel, int64_t h);
 
-/* Asks for plane d of an output channel before it is written. */
+/* Asks for plane d of an output channel before it is written, unless it goes past the caches. */
 void ogp_spectral_foresee(const struct spectral_task *task, int64_t out_channel, int64_t d);
 
-/* Writes the chunk of all output channels, but for the ends of rows that the next chunk or ogp_spectral_end_rows writes. */
+/* Writes the chunk of all output channels, but for the ends of rows that the next chunk or ogp_spectral_end_rows
+ * writes. */
 void ogp_spectral_write(struct spectral_task *task);
 void ogp_spectral_end_rows(struct spectral_task *task);
 

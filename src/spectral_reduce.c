@@ -70,7 +70,8 @@ static void aim(const struct task *task, struct reader *r, bool is_x, int64_t ch
     const struct ogp_plan *const plan = task->plan;
     const struct problem *const p = &plan->problem;
     const struct axis *const width = &p->axis[2];
-    const int64_t at = ogp_fourier_column(task->f, task->chunk), count = ogp_min(task->f->columns, width->o + width->k - 1 - at);
+    const int64_t at = ogp_fourier_column(task->f, task->chunk),
+                  count = ogp_min(task->f->columns, width->o + width->k - 1 - at);
     const struct piece piece = ogp_piece_at(&plan->lattice[2], width->k, 0);
     r->plan = plan;
     r->fourier = task->f;
@@ -106,7 +107,8 @@ static struct finding read_chunk(const struct task *task, bool is_x)
     for (int64_t c = 0; c < (is_x ? pairs->ins : pairs->outs); c++) {
         aim(task, r, is_x, first + c);
         ogp_fourier_read(r, (is_x ? task->s->x_spectra : task->s->gy_spectra) + c * f->points[0] * f->plane * f->bytes,
-                         task->twiddles.axis[1], &found, (struct segment){4, 2}, task->bias && !is_x ? task->bias + c : NULL);
+                         task->twiddles.axis[1], &found, (struct segment){4, 2},
+                         task->bias && !is_x ? task->bias + c : NULL);
     }
     return found;
 }
@@ -149,7 +151,7 @@ static void multiply(const struct task *task, bool fits)
 /* Outputs of the chunk, without transforms. */
 static void go_direct(const struct task *task)
 {
-    const struct ogp_plan direct = ogp_fourier_direct(task->plan);
+    const struct ogp_plan direct = ogp_direct_plan(task->plan);
     const int64_t lo = ogp_max(task->first, 0);
     const int64_t hi = ogp_min(task->first + task->f->columns, task->plan->problem.axis[2].o);
     for (int tile = 0; tile < 2; tile++) {

@@ -19,13 +19,13 @@ struct shared {
 /* Memory of a worker. */
 struct spectral_scratch {
     struct reader reader;
-    char *spectra;      /* of a chunk: input channels, later output channels */
-    char *history;      /* [input channel][height place][depth place] */
-    char *x, *y;        /* slabs: input channels, one output channel */
-    char *out[2];       /* [tile][height]: rows on their way to the output */
-    char *carry;        /* [output channel][depth][tile][height]: lines that a chunk has not filled */
-    uint64_t *bits;     /* zeros: [input channel][tile][depth][height] */
-    uint64_t *window;   /* [tile][depth][height] */
+    char *spectra;    /* of a chunk: input channels, later output channels */
+    char *history;    /* [input channel][height place][depth place] */
+    char *x, *y;      /* slabs: input channels, one output channel */
+    char *out[2];     /* [tile][height]: rows on their way to the output */
+    char *carry;      /* [output channel][depth][tile][height]: lines that a chunk has not filled */
+    uint64_t *bits;   /* zeros: [input channel][tile][depth][height] */
+    uint64_t *window; /* [tile][depth][height] */
 };
 
 struct spectral_task {
@@ -41,7 +41,7 @@ struct spectral_task {
     int64_t chunk;
     int64_t lo, hi; /* columns of the chunk that are outputs; the first column is output `first` */
     int64_t first;
-    int64_t begun;  /* the first output of rows that are being put; -1: of none */
+    int64_t begun;      /* the first output of rows that are being put; -1: of none */
     bool muted;         /* s->window holds outputs that are exactly the bias */
     int64_t remembered; /* chunks that s->bits may still hold zeros of */
 };

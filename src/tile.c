@@ -45,18 +45,23 @@ static bool prepare_direct(struct ogp_plan *plan, int64_t limit)
     return best.config != NULL;
 }
 
-/* Below this transforms never pay (docs/transforms.md), and a plan of a small problem must cost little. */
-static bool is_small(const struct ogp_plan *plan)
+/* A configuration that transforms tiles: where it applies it must be cheaper than direct, unless it is asked for. */
+static bool prepare_transform(struct ogp_plan *plan, int64_t limit, bool (*applies)(const struct ogp_plan *),
+                              bool (*correlate)(struct ogp_plan *, int64_t), bool (*reduce)(struct ogp_plan *, int64_t))
 {
+    /* below this transforms never pay (docs/transforms.md), and a plan of a small problem must cost little */
     const double least = 4e6;
-    return plan->multiplies < least && !plan->forced;
+    if ((plan->multiplies < least && !plan->forced) || !applies(plan) || !prepare_direct(plan, limit))
+        return false;
+    if (plan->forced)
+        plan->cost = INFINITY;
+    return (plan->pass == OGP_GRAD_WEIGHT ? reduce : correlate)(plan, limit);
 }
 
 static bool prepare_fourier(struct ogp_plan *plan, int64_t limit)
 {
-    if (is_small(plan) || !ogp_fourier_applies(plan) || !prepare_direct(plan, limit))
-        return false;
-    return (plan->pass == OGP_GRAD_WEIGHT ? ogp_spectral_reduce_prepare : ogp_spectral_correlate_prepare)(plan, limit);
+    return prepare_transform(plan, limit, ogp_fourier_applies, ogp_spectral_correlate_prepare,
+                             ogp_spectral_reduce_prepare);
 }
 
 static void run_fourier(struct job *job)
@@ -68,11 +73,8 @@ const struct config ogp_config_fourier = {"fourier", prepare_fourier, run_fourie
 
 static bool prepare_winograd(struct ogp_plan *plan, int64_t limit)
 {
-    if (is_small(plan) || !ogp_winograd_applies(plan) || !prepare_direct(plan, limit))
-        return false;
-    if (plan->forced)
-        plan->cost = INFINITY;
-    return (plan->pass == OGP_GRAD_WEIGHT ? ogp_winograd_reduce_prepare : ogp_winograd_correlate_prepare)(plan, limit);
+    return prepare_transform(plan, limit, ogp_winograd_applies, ogp_winograd_correlate_prepare,
+                             ogp_winograd_reduce_prepare);
 }
 
 static void run_winograd(struct job *job)

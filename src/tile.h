@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tile executor as configurations: direct, by either body of the multiply stage, or between transforms, Fourier's or
- * Winograd's. */
+/* The tile executor as configurations: direct, by either body of the multiply stage, or between transforms, Fourier's
+ * or Winograd's. */
 #ifndef OGP_TILE_H
 #define OGP_TILE_H
 

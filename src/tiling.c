@@ -13,11 +13,6 @@ enum { LONGEST_ROW = 512, LONGEST_TAPS = 64 };
 /* Work is cut into this many tasks at least where each is still worth the handling. */
 enum { WANTED_TASKS = 32, CYCLES_A_TASK = 100 * 1000 };
 
-static int64_t members(const struct lattice *lat)
-{
-    return ogp_ceil_div(lat->out_extent, ogp_min(lat->classes, lat->out_extent));
-}
-
 /* The outputs of a box whose classes have `out` members each. */
 static void fit_boxes(const struct ogp_plan *plan, struct tiling *t)
 {
@@ -30,9 +25,10 @@ static void fit_boxes(const struct ogp_plan *plan, struct tiling *t)
 
 static struct tiling smallest(const struct ogp_plan *plan, const int64_t taps_most[3])
 {
-    const int64_t width = ogp_round_up(ogp_even_block(members(&plan->lattice[2]), LONGEST_ROW), plan->kernels->lanes);
+    const int64_t width =
+        ogp_round_up(ogp_even_block(ogp_lattice_members(&plan->lattice[2]), LONGEST_ROW), plan->kernels->lanes);
     struct tiling t = {
-        .out = {1, 1, ogp_min(width, members(&plan->lattice[2]))},
+        .out = {1, 1, ogp_min(width, ogp_lattice_members(&plan->lattice[2]))},
         .in_channels = 1,
         .out_channels = 1,
         .all_pieces = true,
@@ -74,8 +70,8 @@ static bool take_whole(const struct ogp_plan *plan, const struct tiling_model *m
     if (plan->multiplies > CYCLES_A_TASK)
         return false;
     struct tiling whole = *t;
-    whole.out[0] = members(&plan->lattice[0]);
-    whole.out[1] = members(&plan->lattice[1]);
+    whole.out[0] = ogp_lattice_members(&plan->lattice[0]);
+    whole.out[1] = ogp_lattice_members(&plan->lattice[1]);
     whole.in_channels = ogp_max(in_channels, 1);
     whole.out_channels = ogp_max(out_channels, 1);
     fit_boxes(plan, &whole);
@@ -96,7 +92,8 @@ static void grow(const struct ogp_plan *plan, const struct tiling_model *model, 
         for (int move = 0; move < 4; move++) {
             struct tiling next = *t;
             int64_t *const value[] = {&next.out[1], &next.out[0], &next.out_channels, &next.in_channels};
-            const int64_t most[] = {members(&plan->lattice[1]), members(&plan->lattice[0]), out_channels, in_channels};
+            const int64_t most[] = {ogp_lattice_members(&plan->lattice[1]), ogp_lattice_members(&plan->lattice[0]),
+                                    out_channels, in_channels};
             if (*value[move] >= most[move])
                 continue;
             *value[move] = ogp_min(2 * *value[move], most[move]);
@@ -118,8 +115,8 @@ static void grow(const struct ogp_plan *plan, const struct tiling_model *model, 
 /* Evens out the last tile of each axis; heights keep to whole blocks of rows. */
 static void even_out(const struct ogp_plan *plan, struct tiling *t, int64_t in_channels, int64_t out_channels)
 {
-    const int64_t height = ogp_even_block(members(&plan->lattice[1]), t->out[1]);
-    t->out[0] = ogp_even_block(members(&plan->lattice[0]), t->out[0]);
+    const int64_t height = ogp_even_block(ogp_lattice_members(&plan->lattice[1]), t->out[1]);
+    t->out[0] = ogp_even_block(ogp_lattice_members(&plan->lattice[0]), t->out[0]);
     t->out[1] = t->out[1] >= 8 ? ogp_min(ogp_round_up(height, 8), t->out[1]) : height;
     t->in_channels = ogp_even_block(ogp_max(in_channels, 1), t->in_channels);
     t->out_channels = ogp_even_block(ogp_max(out_channels, 1), t->out_channels);

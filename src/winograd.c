@@ -29,14 +29,6 @@ struct winograd ogp_winograd(const struct ogp_plan *plan, const struct tiling *t
     return f;
 }
 
-struct ogp_plan ogp_winograd_direct(const struct ogp_plan *plan)
-{
-    struct ogp_plan direct = *plan;
-    direct.config = plan->direct;
-    direct.tiling = plan->direct_tiling;
-    return direct;
-}
-
 /* ---- choosing ---- */
 
 bool ogp_winograd_applies(const struct ogp_plan *plan)
@@ -54,15 +46,10 @@ bool ogp_winograd_applies(const struct ogp_plan *plan)
     return true;
 }
 
-static int64_t members(const struct lattice *lat)
-{
-    return ogp_ceil_div(lat->out_extent, ogp_min(lat->classes, lat->out_extent));
-}
-
 /* The row of an axis: F(2,3) where an axis has two outputs at most, or where memory is short. */
 static int row_of(const struct lattice *lat, bool small)
 {
-    return lat->axis.k == 1 ? 0 : small || members(lat) <= 2 ? 1 : 2;
+    return lat->axis.k == 1 ? 0 : small || ogp_lattice_members(lat) <= 2 ? 1 : 2;
 }
 
 bool ogp_winograd_choose(struct ogp_plan *plan, struct tiling t, int64_t limit,
@@ -106,15 +93,6 @@ struct span ogp_winograd_span(const struct ogp_plan *plan, int axis, int64_t at)
     return ogp_span_at(&plan->lattice[axis], true, plan->tiling.out[axis], at);
 }
 
-struct piece ogp_winograd_piece(const struct lattice *lat, struct span span)
-{
-    const struct part part = {span.start, lat->classes, span.count};
-    struct piece_cursor cursor = {0};
-    struct piece piece = {0};
-    ogp_next_piece(lat, &part, lat->axis.k, &cursor, &piece);
-    return piece;
-}
-
 /* ---- reading ---- */
 
 void ogp_winograd_carve_reader(struct arena *a, const struct winograd *f, struct winograd_reader *r)
@@ -123,11 +101,6 @@ void ogp_winograd_carve_reader(struct arena *a, const struct winograd *f, struct
     r->zero = arena_take(a, (size_t)(f->reach * f->bytes));
     r->row = arena_take(a, OGP_WINOGRAD_BINS * sizeof(void *));
     r->offset = arena_take(a, OGP_WINOGRAD_BINS * sizeof(int64_t));
-}
-
-static int64_t source_of(const struct sampling *s, int64_t m)
-{
-    return m < s->count ? ogp_pad_source(s->padding, s->extent, s->first + (m ? s->step * m : 0)) : -1;
 }
 
 /* Segments whose zeros may belong to a window that is zero as a whole: all but those past the last row of the tile. */
@@ -150,13 +123,14 @@ void ogp_winograd_aim(struct winograd_reader *r, bool spread)
     const int64_t lanes = r->plan->kernels->lanes, outs = width->count - (spread ? 0 : f->taps - 1);
     r->vectors = ogp_ceil_div(ogp_round_up(outs, lanes) + (spread ? 0 : f->taps - 1), lanes);
     r->transform = spread ? f->row->spread : f->row->forward;
-    r->inside = width->padding == OGP_ZEROS ? ogp_inside(width) : (struct run){0, width->count};
+    r->inside = ogp_sampled(width);
     r->in_place = width->padding == OGP_ZEROS && (r->volume.axis[2] == 1 || width->count == 1);
     r->expected = expected_segments(r);
     memset(r->zero, 0, (size_t)(f->reach * f->bytes));
     for (int64_t d = 0; d < r->rows[0]; d++)
         for (int64_t h = 0; h < r->rows[1]; h++) {
-            const int64_t from_d = source_of(&r->sampling[0], d), from_h = source_of(&r->sampling[1], h);
+            const int64_t from_d = ogp_sample_source(&r->sampling[0], d),
+                          from_h = ogp_sample_source(&r->sampling[1], h);
             r->offset[d * r->rows[1] + h] =
                 from_d < 0 || from_h < 0
                     ? INT64_MIN

@@ -45,9 +45,6 @@ bool ogp_winograd_choose(struct ogp_plan *plan, struct tiling t, int64_t limit,
                          size_t (*bytes)(const struct ogp_plan *, const struct tiling *),
                          double (*cost)(const struct ogp_plan *, const struct tiling *));
 
-/* The plan by which tiles go direct. */
-struct ogp_plan ogp_winograd_direct(const struct ogp_plan *plan);
-
 /* ---- tiles ---- */
 
 /* Tiles of depth and height, of one sample. */
@@ -55,9 +52,6 @@ int64_t ogp_winograd_tiles(const struct ogp_plan *plan, const struct tiling *t, 
 
 /* The span of the at-th tile of an axis; it may be empty. */
 struct span ogp_winograd_span(const struct ogp_plan *plan, int axis, int64_t at);
-
-/* The whole kernel as it meets the outputs of a span: one piece (ogp_winograd_applies). */
-struct piece ogp_winograd_piece(const struct lattice *lat, struct span span);
 
 /* ---- reading ---- */
 

@@ -47,14 +47,6 @@ static int64_t pass_channels(const struct ogp_plan *plan, const struct winograd_
     return ogp_min(plan->tiling.out_channels, ogp_channels_out(plan) - *s->first);
 }
 
-static void store(enum ogp_dtype dtype, char *out, int64_t at, double value)
-{
-    if (dtype == OGP_F32)
-        ((float *)(void *)out)[at] = (float)value;
-    else
-        ((double *)(void *)out)[at] = value;
-}
-
 /* The weights of output channel `out` of a group, in the roles of the pass. */
 static struct weights weights_of(const struct job *job, int64_t group, int64_t out)
 {
@@ -82,15 +74,15 @@ static void transform_weights(const struct job *job, int64_t at, int worker)
     struct weights w = weights_of(job, group, *s.first + out);
     struct piece piece[3];
     for (int a = 0; a < 3; a++)
-        piece[a] = ogp_winograd_piece(&plan->lattice[a], (struct span){0, 1, 1});
+        piece[a] = ogp_whole_piece(&plan->lattice[a], 0);
     double largest = 0;
     char *const first = s.weights + (group * s.group + out / block * block * ins * f.taps) * f.bytes;
     for (int64_t in = 0; in < ins; in++, w.data += w.ci * f.bytes) {
         largest = fmax(largest, ogp_winograd_of_weights(plan, &f, bins, &w, piece));
         for (int64_t b = 0; b < f.bins; b++)
             for (int64_t t = 0; t < f.taps; t++)
-                store(plan->problem.dtype, first, b * s.bin + (in * f.taps + t) * channels + out % block,
-                      bins[b * f.taps + t]);
+                ogp_store(plan->problem.dtype, first, b * s.bin + (in * f.taps + t) * channels + out % block,
+                          bins[b * f.taps + t]);
     }
     if (!ogp_winograd_in_range(plan->problem.dtype, largest))
         atomic_store_explicit(s.unfit, 1, memory_order_relaxed);
@@ -109,7 +101,7 @@ static void aim(const struct winograd_tile *tile)
     r->volume.data +=
         (tile->place.n * r->volume.n + tile->place.group * ogp_channels_in(plan) * r->volume.c) * tile->f->bytes;
     for (int a = 0; a < 3; a++) {
-        const struct piece piece = ogp_winograd_piece(&plan->lattice[a], tile->span[a]);
+        const struct piece piece = ogp_whole_piece(&plan->lattice[a], tile->span[a].start);
         r->sampling[a] = (struct sampling){piece.in0, piece.in_step, tile->span[a].count + piece.taps - 1,
                                            plan->lattice[a].in_extent, adjoint ? OGP_ZEROS : plan->lattice[a].padding};
     }
@@ -118,7 +110,7 @@ static void aim(const struct winograd_tile *tile)
 
 static void go_direct(const struct winograd_tile *tile)
 {
-    const struct ogp_plan direct = ogp_winograd_direct(tile->plan);
+    const struct ogp_plan direct = ogp_direct_plan(tile->plan);
     ogp_correlate_spans(tile->job, &direct, tile->direct, tile->place, tile->span);
 }
 

@@ -104,16 +104,11 @@ static void multiply(const struct winograd_tile *tile, int64_t out, int64_t coun
     }
 }
 
-static void set_zero(char *row, int64_t at, int64_t bytes)
-{
-    memset(row + at * bytes, 0, (size_t)bytes);
-}
-
 static void mute(const struct winograd_tile *tile, char *row, const uint8_t *zero)
 {
     for (int64_t i = 0; i < tile->span[2].count; i++)
         if (zero[i])
-            set_zero(row, i, tile->f->bytes);
+            ogp_store(tile->plan->problem.dtype, row, i, 0);
 }
 
 /* Rows of the tile from scratch to the output, from column `from` on. */

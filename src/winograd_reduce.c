@@ -63,7 +63,7 @@ static void aim(const struct task *task, struct winograd_reader *r, bool is_x, i
     const int64_t first = is_x ? pairs->group * p->ci_g + pairs->ci : pairs->group * p->co_g + pairs->co;
     r->volume.data += (n * r->volume.n + first * r->volume.c) * task->f->bytes;
     for (int a = 0; a < 3; a++) {
-        const struct piece piece = ogp_winograd_piece(&task->plan->lattice[a], span[a]);
+        const struct piece piece = ogp_whole_piece(&task->plan->lattice[a], span[a].start);
         r->sampling[a] =
             is_x ? (struct sampling){piece.in0, piece.in_step, span[a].count + piece.taps - 1, p->axis[a].i, p->padding}
                  : (struct sampling){span[a].start, span[a].step, span[a].count, p->axis[a].o, OGP_ZEROS};
@@ -144,7 +144,7 @@ static void add_tile(struct task *task, int64_t n, const struct span span[3])
         task->tiles++;
         return;
     }
-    const struct ogp_plan direct = ogp_winograd_direct(task->plan);
+    const struct ogp_plan direct = ogp_direct_plan(task->plan);
     ogp_reduce_spans(task->job, &direct, task->direct, &task->pairs, n, span, task->s->taps, NULL);
 }
 

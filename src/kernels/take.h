@@ -59,7 +59,8 @@ INLINE void take_segment(const struct ogp_take *t, int64_t row, const int rows, 
 
 INLINE void take_rows(const struct ogp_take *t, const int rows, struct seen *seen)
 {
-    V_int loudest = seen->loudest, quietest = seen->quietest, least = seen->least; /* a structure would stay in memory */
+    V_int loudest = seen->loudest, quietest = seen->quietest,
+          least = seen->least; /* a structure would stay in memory */
     for (int64_t n = 0; n < t->count; n += rows)
         take_segment(t, n + rows <= t->count ? n : t->count - rows, rows, &loudest, &quietest, &least);
     *seen = (struct seen){loudest, quietest, least};
