@@ -65,7 +65,7 @@ void ogp_fourier_fill_twiddles(const struct fourier *f, const struct twiddles *t
 
 bool ogp_fourier_applies(const struct ogp_plan *plan)
 {
-    if (plan->pass == OGP_GRAD_BIAS || plan->precision == OGP_ELEMENTWISE || plan->problem.ci_g == 0 ||
+    if (plan->pass == OGP_GRAD_BIAS || plan->precision == OGP_ELEMENTWISE ||
         ogp_max(plan->problem.ci_g, plan->problem.co_g) * plan->problem.axis[2].k > OGP_LONGEST_SUM)
         return false;
     for (int a = 0; a < 3; a++) {

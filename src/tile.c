@@ -49,9 +49,11 @@ static bool prepare_direct(struct ogp_plan *plan, int64_t limit)
 static bool prepare_transform(struct ogp_plan *plan, int64_t limit, bool (*applies)(const struct ogp_plan *),
                               bool (*correlate)(struct ogp_plan *, int64_t), bool (*reduce)(struct ogp_plan *, int64_t))
 {
-    /* below this transforms never pay (docs/transforms.md), and a plan of a small problem must cost little */
+    /* below this transforms never pay (docs/transforms.md), and a plan of a small problem must cost little;
+     * where the batch or the channels are empty the other numbers have no bounds */
     const double least = 4e6;
-    if ((plan->multiplies < least && !plan->forced) || !applies(plan) || !prepare_direct(plan, limit))
+    if (plan->multiplies == 0 || (plan->multiplies < least && !plan->forced) || !applies(plan) ||
+        !prepare_direct(plan, limit))
         return false;
     if (plan->forced)
         plan->cost = INFINITY;

@@ -62,6 +62,15 @@ static bool shrink(const struct ogp_plan *plan, const struct tiling_model *model
     }
 }
 
+/* Of one tile. A problem counts none where its batch or its channels are empty, however large its axes are. */
+static double multiplies_of(const struct tiling *t)
+{
+    double count = (double)t->in_channels * (double)t->out_channels;
+    for (int a = 0; a < 3; a++)
+        count *= (double)t->out[a] * (double)t->taps[a];
+    return count;
+}
+
 /* A problem that is worth one task only is one tile: the climb would get there too, but plans of small problems must
  * cost little. */
 static bool take_whole(const struct ogp_plan *plan, const struct tiling_model *model, struct tiling *t,
@@ -74,6 +83,8 @@ static bool take_whole(const struct ogp_plan *plan, const struct tiling_model *m
     whole.out[1] = ogp_lattice_members(&plan->lattice[1]);
     whole.in_channels = ogp_max(in_channels, 1);
     whole.out_channels = ogp_max(out_channels, 1);
+    if (multiplies_of(&whole) > CYCLES_A_TASK)
+        return false;
     fit_boxes(plan, &whole);
     if ((int64_t)model->bytes(plan, &whole) > limit)
         return false;

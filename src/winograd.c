@@ -34,8 +34,7 @@ struct winograd ogp_winograd(const struct ogp_plan *plan, const struct tiling *t
 bool ogp_winograd_applies(const struct ogp_plan *plan)
 {
     const struct axis *const axis = plan->problem.axis;
-    if (plan->pass == OGP_GRAD_BIAS || plan->precision == OGP_ELEMENTWISE || plan->problem.ci_g == 0 ||
-        (axis[0].k != 3 && axis[1].k != 3))
+    if (plan->pass == OGP_GRAD_BIAS || plan->precision == OGP_ELEMENTWISE || (axis[0].k != 3 && axis[1].k != 3))
         return false;
     for (int a = 0; a < 3; a++) {
         const struct lattice *const lat = &plan->lattice[a];

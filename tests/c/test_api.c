@@ -2,6 +2,7 @@
 /* Every bad argument is refused with the right status and a message that names it; nothing crashes, writes or loops. */
 #include <inttypes.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -453,10 +454,28 @@ static void too_slow(int number)
     _exit(1);
 }
 
-/* Plans for wild numbers: any status, but an answer, and soon. */
+/* A plan or a refusal, and soon; its workspace is within the limit. True where there is a plan. */
+static bool answers(const struct ogp_problem *p, enum ogp_pass pass, const struct ogp_options *options)
+{
+    ogp_plan *plan = NULL;
+    char text[300];
+    ogp_problem_print(p, pass, wild_text, sizeof wild_text);
+    signal(SIGALRM, too_slow);
+    alarm(20);
+    const enum ogp_status status = ogp_plan_create(&plan, p, pass, options, NULL);
+    alarm(0);
+    if (status != OGP_OK)
+        return false;
+    const int64_t limit = options->workspace_limit ? options->workspace_limit : OGP_DEFAULT_WORKSPACE;
+    const size_t bytes = ogp_plan_workspace_bytes(plan, INT32_MAX);
+    ogp_plan_describe(plan, text, sizeof text);
+    EXPECT(limit < 0 ? bytes == 0 : bytes <= (size_t)limit, "%zu bytes, limit %" PRId64 ": %s", bytes, limit, text);
+    ogp_plan_destroy(plan);
+    return true;
+}
+
 static void test_extremes(void)
 {
-    signal(SIGALRM, too_slow);
     int accepted = 0;
     for (uint64_t trial = 0; trial < 60000; trial++) {
         struct ogp_problem p = problem_of("n1 ci2 co2 i5x6x7 k3 p1");
@@ -470,23 +489,28 @@ static void test_extremes(void)
         const struct ogp_options options = {.size = sizeof options,
                                             .workspace_limit = extreme(mix(trial, 2)),
                                             .config = config_names[mix(trial, 3) % (uint64_t)config_count]};
-        const enum ogp_pass pass = (enum ogp_pass)(mix(trial, 4) % 4);
-        ogp_plan *plan = NULL;
-        char text[300];
-        ogp_problem_print(&p, pass, wild_text, sizeof wild_text);
-        alarm(20);
-        const enum ogp_status status = ogp_plan_create(&plan, &p, pass, &options, NULL);
-        alarm(0);
-        if (status != OGP_OK)
-            continue;
-        accepted++;
-        const int64_t limit = options.workspace_limit ? options.workspace_limit : OGP_DEFAULT_WORKSPACE;
-        const size_t bytes = ogp_plan_workspace_bytes(plan, INT32_MAX);
-        ogp_plan_describe(plan, text, sizeof text);
-        EXPECT(limit < 0 ? bytes == 0 : bytes <= (size_t)limit, "%zu bytes, limit %" PRId64 ": %s", bytes, limit, text);
-        ogp_plan_destroy(plan);
+        accepted += answers(&p, (enum ogp_pass)(mix(trial, 4) % 4), &options);
     }
     EXPECT(accepted > 500, "only %d wild problems were accepted: the test is empty", accepted);
+}
+
+/* Problems whose numbers once went beyond 63 bits in a plan, for every configuration. */
+static void test_giants(void)
+{
+    static const char *const texts[] = {
+        "n0 ci2 co2 i36028797018963968x6x7 k3 p1x1x7 q1x1x1152921504606846976",
+        "n0 ci2 co2 i5x36028797018963968x7 k3 p1",
+        "n0 ci2 co2 i5x6x1152921504606846976 k3 p1",
+        "n0 g1099511627776 ci1099511627776 co1099511627776 i1099511627776 k1",
+        "ci0 co2 i1099511627776x1099511627776x7 k3x9x3 p1",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (int run = 0; run < 4 * config_count; run++) {
+            const struct ogp_problem p = problem_of(texts[i]);
+            const struct ogp_options options = {
+                .size = sizeof options, .workspace_limit = INT64_MAX, .config = config_names[run / 4]};
+            answers(&p, (enum ogp_pass)(run % 4), &options);
+        }
 }
 
 int main(void)
@@ -499,5 +523,6 @@ int main(void)
     test_error_sizes();
     test_texts();
     test_extremes();
+    test_giants();
     return test_end("test_api");
 }
