@@ -22,6 +22,8 @@ struct tiling {
     int64_t splits;                    /* grad weight and bias: partial sums over batch and space */
     const struct ogp_fft_row *fft[2];  /* Fourier tiles: of the depth and the height */
     int64_t columns;                   /* Fourier tiles: of the width, transformed at once */
+    int64_t vectors;                   /* lane tiles: of output channels in registers */
+    int flat;                          /* lane tiles: axes along which positions run on into the next row or plane */
 };
 
 /* The two bodies of the multiply stage. rows: each vector of x serves several output rows, for few output channels per

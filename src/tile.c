@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "correlate.h"
+#include "lanes_correlate.h"
 #include "reduce.h"
 #include "spectral_correlate.h"
 #include "spectral_reduce.h"
@@ -23,6 +24,15 @@ static void run(struct job *job)
 
 const struct config ogp_config_direct_rows = {"direct-rows", prepare, run, OGP_BODY_ROWS};
 const struct config ogp_config_direct_channels = {"direct-channels", prepare, run, OGP_BODY_CHANNELS};
+
+static bool prepare_lanes(struct ogp_plan *plan, int64_t limit)
+{
+    if (plan->pass != OGP_FORWARD && plan->pass != OGP_GRAD_INPUT)
+        return false;
+    return ogp_lanes_correlate_prepare(plan, limit);
+}
+
+const struct config ogp_config_direct_lanes = {"direct-lanes", prepare_lanes, ogp_lanes_correlate_run, OGP_BODY_ROWS};
 
 /* The cheaper of the direct configurations, for tiles that go direct after all. */
 static bool prepare_direct(struct ogp_plan *plan, int64_t limit)

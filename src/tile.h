@@ -5,6 +5,7 @@
 
 #include "plan.h"
 
-extern const struct config ogp_config_direct_rows, ogp_config_direct_channels, ogp_config_fourier;
+extern const struct config ogp_config_direct_rows, ogp_config_direct_channels, ogp_config_direct_lanes;
+extern const struct config ogp_config_fourier;
 
 #endif
