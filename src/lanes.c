@@ -61,25 +61,6 @@ int64_t ogp_lanes_channel(const struct lanes *g, int64_t lane, int64_t residue[3
 
 /* ---- packed input ---- */
 
-/* Makes one long row of rows, and of planes, that follow one another in the tensor and in scratch. */
-static void join_rows(struct block *b, const struct volume *in, struct sampling s[3])
-{
-    for (int a = 1; a >= 0; a--) {
-        struct sampling *const row = &s[2];
-        const bool whole = row->first == 0 && row->step == 1 && row->count == row->extent && b->row == row->count;
-        if (!whole || s[a].step != 1 || s[a].first < 0 || s[a].first + s[a].count > s[a].extent ||
-            in->axis[a] != in->axis[2] * row->extent || (a == 0 && b->plane != b->row))
-            return;
-        row->first = s[a].first * row->extent;
-        row->count *= s[a].count;
-        row->extent *= s[a].extent;
-        b->row = row->count;
-        if (a == 1)
-            b->plane = b->row;
-        s[a] = (struct sampling){0, 1, 1, 1, s[a].padding};
-    }
-}
-
 static void pack_strip(const struct lanes *g, char *x, const struct volume *in, const struct lanes_class *c,
                        int64_t channels, const int64_t strip[3])
 {
@@ -94,8 +75,7 @@ static void pack_strip(const struct lanes *g, char *x, const struct volume *in, 
         b.extent[a] = s[a].count;
         x += strip[a] * g->strips[a] * bytes;
     }
-    join_rows(&b, in, s);
-    ogp_pack(g->plan, x, &b, in, s);
+    ogp_pack_joined(g->plan, x, &b, in, s);
 }
 
 void ogp_lanes_pack(const struct lanes *g, char *x, const struct volume *in, const struct lanes_class *c,
