@@ -52,7 +52,8 @@ bool ogp_lanes_init(struct lanes *g, const struct ogp_plan *plan, const struct t
 
 int64_t ogp_lanes_channel(const struct lanes *g, int64_t lane, int64_t residue[3])
 {
-    for (int a = 2; a >= 0; a--) {
+    residue[0] = residue[1] = residue[2] = 0;
+    for (int a = 2; a >= 0 && g->residues > 1; a--) {
         residue[a] = lane % g->reach[a].merged;
         lane /= g->reach[a].merged;
     }

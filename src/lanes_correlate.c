@@ -3,6 +3,7 @@
  * one sample and one bundle, which owns its outputs. */
 #include "lanes_correlate.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "direct.h"
@@ -243,6 +244,9 @@ void ogp_lanes_correlate_run(struct job *job)
 
 /* ---- the choice of a tile ---- */
 
+/* A tile's working set should stay within the second-level cache: 512 KiB on the smallest machines of interest. */
+enum { CACHE_BYTES = 448 << 10, WANTED_TASKS = 32, CYCLES_A_TASK = 100 * 1000, POSITIONS_MOST = 1024 };
+
 static size_t bytes_of(const struct lanes *g, const struct tiling *t)
 {
     struct arena arena = {0};
@@ -280,7 +284,10 @@ static double cost_of(const struct lanes *g, const struct tiling *t)
     const double multiply = (double)g->units / (double)g->bundles * ogp_lanes_term_cycles(g, t) * in * taps;
     const double call = classes * (300 + blocks * (double)g->units / (double)g->bundles * 60 + in * 2);
     const double weights = (double)g->terms * lanes * all * 0.7;
-    return task_count(g) * (pack * (shared ? 1 : classes) + classes * unpack + multiply + call) + weights;
+    const double held = (double)(g->terms * g->bundle * g->unit * ogp_dtype_bytes(plan->problem.dtype));
+    const double stream =
+        held > CACHE_BYTES ? held / 10 : 0; /* weights of a task, from beyond the second-level cache */
+    return task_count(g) * (pack * (shared ? 1 : classes) + classes * unpack + multiply + call + stream) + weights;
 }
 
 /* A tiling of about so many positions. */
@@ -317,9 +324,6 @@ static bool choose_flat(struct lanes *g, const struct ogp_plan *plan, struct til
     return ogp_lanes_init(g, plan, t);
 }
 
-/* A tile's working set should stay within the second-level cache: 512 KiB on the smallest machines of interest. */
-enum { CACHE_BYTES = 448 << 10, WANTED_TASKS = 32, CYCLES_A_TASK = 100 * 1000, POSITIONS_MOST = 1024 };
-
 /* Cuts the input channels, then the lanes of a bundle, until scratch and the weights of a bundle fit. */
 static bool fit(struct lanes *g, const struct ogp_plan *plan, struct tiling *t, int64_t limit)
 {
@@ -345,9 +349,22 @@ static bool fit(struct lanes *g, const struct ogp_plan *plan, struct tiling *t, 
     }
 }
 
+/* Keeps the tiling where it is the cheapest so far; too few tasks count as a third more. */
+static void consider(struct ogp_plan *plan, const struct lanes *g, const struct tiling *t, double *least)
+{
+    const double cost = cost_of(g, t);
+    const bool enough = task_count(g) >= WANTED_TASKS || cost < (double)WANTED_TASKS * CYCLES_A_TASK;
+    const double counted = enough ? cost : 1.33 * cost;
+    if (counted < *least) {
+        *least = counted;
+        plan->cost = cost;
+        plan->tiling = *t;
+    }
+}
+
 bool ogp_lanes_correlate_prepare(struct ogp_plan *plan, int64_t limit)
 {
-    struct tiling best = {0};
+    double least = INFINITY;
     struct lanes g;
     if (channels_out(plan) == 0)
         return false;
@@ -357,21 +374,20 @@ bool ogp_lanes_correlate_prepare(struct ogp_plan *plan, int64_t limit)
             shape(plan, &t, positions);
             if (!fit(&g, plan, &t, limit))
                 continue;
-            const double cost = cost_of(&g, &t);
-            const bool enough = task_count(&g) >= WANTED_TASKS || cost < (double)WANTED_TASKS * CYCLES_A_TASK;
-            if (best.vectors > 0 && (cost >= plan->cost || !enough))
-                continue;
-            best = t;
-            plan->cost = cost;
+            consider(plan, &g, &t, &least);
+            for (int cut = 0; cut < 3 && g.bundle > 1; cut++) {
+                t.out_channels = ogp_even_block(g.units, ogp_ceil_div(g.bundle, 2)) * g.unit;
+                ogp_lanes_init(&g, plan, &t);
+                consider(plan, &g, &t, &least);
+            }
         }
-    if (best.vectors == 0)
+    if (least == INFINITY)
         return false;
-    plan->tiling = best;
-    ogp_lanes_init(&g, plan, &best);
+    ogp_lanes_init(&g, plan, &plan->tiling);
     struct arena shared = {0};
     carve_shared(&shared, &g, bundles_a_pass(&g, ogp_shared_limit(limit)));
     plan->shared_bytes = shared.bytes;
-    plan->worker_bytes = bytes_of(&g, &best);
+    plan->worker_bytes = bytes_of(&g, &plan->tiling);
     plan->workers_most = (limit - OGP_ALIGN - (int64_t)plan->shared_bytes) / (int64_t)plan->worker_bytes;
     plan->tasks = (int64_t)task_count(&g);
     return plan->workers_most >= 1;

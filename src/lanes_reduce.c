@@ -43,6 +43,12 @@ static void pack_runs(const struct task *t, const struct volume *x, const struct
             }
 }
 
+/* Elements up to the last of a run: their number where there are no gaps between rows and planes. */
+static int64_t whole(const struct lanes_sums *g, const struct sampling s[3])
+{
+    return (s[0].count - 1) * g->step[0] + (s[1].count - 1) * g->step[1] + s[2].count;
+}
+
 /* x as [element][input channel], a vector of channels at a time in ascending order: each writes whole vectors, the
  * next one over what is too much. */
 static void pack_x(const struct task *t, const struct outs *o)
@@ -52,10 +58,20 @@ static void pack_x(const struct task *t, const struct outs *o)
     const int64_t bytes = ogp_dtype_bytes(p->dtype), lanes = g->plan->kernels->lanes;
     struct volume x = t->job->x;
     x.data += (o->n * x.n + (t->pairs.group * p->ci_g + t->pairs.ci) * x.c) * bytes;
+    struct sampling s[3];
+    int64_t runs = 1, first = 0, count = 1;
+    for (int a = 0; a < 3; a++) {
+        s[a] = ogp_window_run(&g->window[a], p->padding, o->span[a].start, o->span[a].count, 0);
+        runs *= g->window[a].runs;
+        count *= s[a].count;
+    }
+    const bool in_place = runs == 1 && count == whole(g, s) && ogp_dense_run(&x, s, &first);
     for (int64_t c = 0; c < t->pairs.ins; c += lanes, x.data += lanes * x.c * bytes) {
         const int64_t some = ogp_min(lanes, t->pairs.ins - c);
-        pack_runs(t, &x, o, some);
-        g->plan->kernels->transpose(t->s.x + c * bytes, g->pitch, t->s.rows, t->s.row, some, g->elements);
+        if (!in_place)
+            pack_runs(t, &x, o, some);
+        g->plan->kernels->transpose(t->s.x + c * bytes, g->pitch, in_place ? x.data + first * bytes : t->s.rows,
+                                    in_place ? x.c : t->s.row, some, in_place ? count : g->elements);
     }
 }
 
@@ -68,19 +84,25 @@ static void pack_gy(const struct task *t, const struct outs *o)
     const int64_t bytes = ogp_dtype_bytes(p->dtype), count = o->span[0].count * o->span[1].count * o->span[2].count;
     struct volume gy = t->job->y;
     gy.data += (o->n * gy.n + (t->pairs.group * p->co_g + t->pairs.co) * gy.c) * bytes;
-    struct block b = {.channel = t->s.row, .plane = o->span[1].count * o->span[2].count, .row = o->span[2].count};
+    struct block b = {.channel = ogp_odd_lines(g->outs, bytes),
+                      .plane = o->span[1].count * o->span[2].count,
+                      .row = o->span[2].count};
     struct sampling s[3];
     for (int a = 0; a < 3; a++) {
         b.extent[a] = o->span[a].count;
         s[a] = (struct sampling){o->span[a].start, 1, o->span[a].count, p->axis[a].o, OGP_ZEROS};
     }
-    int64_t c = 0;
+    int64_t c = 0, first;
+    const bool in_place = ogp_dense_run(&gy, s, &first);
+    const int64_t row = in_place ? gy.c : b.channel;
     for (; c < t->pairs.outs; c += k->lanes, gy.data += k->lanes * gy.c * bytes) {
         b.channels = ogp_min(k->lanes, t->pairs.outs - c);
-        ogp_pack_joined(g->plan, t->s.rows, &b, &gy, s);
+        if (!in_place)
+            ogp_pack_joined(g->plan, t->s.rows, &b, &gy, s);
+        const char *const rows = in_place ? gy.data + first * bytes : t->s.rows;
         for (int64_t i = 0; t->bias && i < b.channels; i++)
-            t->bias[c + i] += k->sum(t->s.rows + i * t->s.row * bytes, 1, count);
-        k->transpose(t->s.gy + c * bytes, g->lanes, t->s.rows, t->s.row, b.channels, count);
+            t->bias[c + i] += k->sum(rows + i * row * bytes, 1, count);
+        k->transpose(t->s.gy + c * bytes, g->lanes, rows, row, b.channels, count);
     }
     for (int64_t q = 0; q < count && c < g->lanes; q++)
         memset(t->s.gy + (q * g->lanes + c) * bytes, 0, (size_t)((g->lanes - c) * bytes));
@@ -154,22 +176,52 @@ static void add_tile(const struct task *t, const struct outs *o)
 
 /* ---- sums to where they belong ---- */
 
-static void put_sums(const struct task *t, int64_t split)
+/* As doubles, to the split's partial or by the output's strides. */
+static void put_wide(const struct task *t, int64_t split, int64_t ci, int64_t ins)
 {
     const struct lanes_sums *const g = t->g;
-    for (int64_t co = 0; co < t->pairs.outs; co += OGP_PUT_CHANNELS)
-        for (int64_t ci = 0; ci < t->pairs.ins; ci += g->put_ins) {
-            const struct pairs some = {t->pairs.group, t->pairs.co + co, t->pairs.ci + ci,
-                                       ogp_min(OGP_PUT_CHANNELS, t->pairs.outs - co),
-                                       ogp_min(g->put_ins, t->pairs.ins - ci)};
-            const int64_t run = some.ins * g->taps;
-            for (int64_t q = 0; q < run; q++) {
-                const double *const from = t->s.sum + (ci * g->taps + q) * g->lanes + co;
-                for (int64_t i = 0; i < OGP_PUT_CHANNELS; i++)
-                    t->s.put[i * run + q] = i < some.outs ? from[i] : 0;
-            }
-            ogp_partials_put(t->job, &some, split, NULL, t->s.put, g->taps);
+    const int64_t run = ins * g->taps;
+    for (int64_t co = 0; co < t->pairs.outs; co += OGP_PUT_CHANNELS) {
+        const struct pairs some = {t->pairs.group, t->pairs.co + co, t->pairs.ci + ci,
+                                   ogp_min(OGP_PUT_CHANNELS, t->pairs.outs - co), ins};
+        for (int64_t q = 0; q < run; q++) {
+            const double *const from = t->s.sum + (ci * g->taps + q) * g->lanes + co;
+            for (int64_t i = 0; i < some.outs; i++)
+                t->s.put[i * run + q] = from[i];
         }
+        ogp_partials_put(t->job, &some, split, NULL, t->s.put, g->taps);
+    }
+}
+
+/* Rounded, to dense rows of the output. */
+static void put_narrow(const struct task *t, int64_t ci, int64_t ins)
+{
+    const struct lanes_sums *const g = t->g;
+    const struct ogp_kernels *const k = g->plan->kernels;
+    const int64_t run = ins * g->taps, pitch = ogp_round_up(run, k->lanes);
+    const int64_t bytes = ogp_dtype_bytes(g->plan->problem.dtype);
+    for (int64_t co = 0; co < t->pairs.outs; co += k->lanes) {
+        for (int64_t q = 0; q < run; q++)
+            k->scatter_f64(t->s.narrow[0] + q * k->lanes * bytes, 1, t->s.sum + (ci * g->taps + q) * g->lanes + co,
+                           k->lanes, 0);
+        k->transpose(t->s.narrow[1], pitch, t->s.narrow[0], k->lanes, run, k->lanes);
+        for (int64_t i = 0; i < ogp_min(k->lanes, t->pairs.outs - co); i++) {
+            const struct pairs some = {t->pairs.group, t->pairs.co + co + i, t->pairs.ci + ci, 1, ins};
+            memcpy(ogp_partials_row(t->job, &some), t->s.narrow[1] + i * pitch * bytes, (size_t)(run * bytes));
+        }
+    }
+}
+
+static void put_sums(const struct task *t, int64_t split)
+{
+    const bool narrow = ogp_partials_row(t->job, &t->pairs) != NULL;
+    for (int64_t ci = 0; ci < t->pairs.ins; ci += t->g->put_ins) {
+        const int64_t ins = ogp_min(t->g->put_ins, t->pairs.ins - ci);
+        if (narrow)
+            put_narrow(t, ci, ins);
+        else
+            put_wide(t, split, ci, ins);
+    }
 }
 
 /* ---- tasks ---- */

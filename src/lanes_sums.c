@@ -40,13 +40,16 @@ struct sums_scratch ogp_lanes_sums_carve(struct arena *a, const struct lanes_sum
 {
     const int64_t bytes = ogp_dtype_bytes(g->plan->problem.dtype), lanes = g->plan->kernels->lanes;
     struct sums_scratch s;
-    s.row = ogp_odd_lines(ogp_max(g->elements, g->outs), bytes);
+    s.row = ogp_odd_lines(g->elements, bytes);
     s.x = arena_take(a, (size_t)((g->elements * g->pitch + lanes) * bytes)); /* rows are written by whole vectors */
     s.gy = arena_take(a, (size_t)(g->outs * g->lanes * bytes));
-    s.rows = arena_take(a, (size_t)(lanes * s.row * bytes));
+    s.rows =
+        arena_take(a, (size_t)(ogp_max(ogp_min(lanes, g->ins) * s.row, lanes * ogp_odd_lines(g->outs, bytes)) * bytes));
     s.offset = arena_take(a, (size_t)g->outs * sizeof(int64_t));
     s.sum = arena_take(a, (size_t)(g->ins * g->taps * g->lanes) * sizeof(double));
     s.put = arena_take(a, (size_t)(OGP_PUT_CHANNELS * g->put_ins * g->taps) * sizeof(double));
+    for (int i = 0; i < 2; i++)
+        s.narrow[i] = arena_take(a, (size_t)(lanes * ogp_round_up(g->put_ins * g->taps, lanes) * bytes));
     return s;
 }
 

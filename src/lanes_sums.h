@@ -33,10 +33,11 @@ static inline int64_t ogp_lanes_sums_tiles(const struct lanes_sums *g)
 /* Scratch of one worker. */
 struct sums_scratch {
     char *x, *gy, *rows; /* rows: channels before they are transposed */
-    int64_t row;         /* their pitch */
+    int64_t row;         /* between channels of x in them */
     int64_t *offset;
-    double *sum; /* [input channel][tap][lane] */
-    double *put; /* some of them as [lane][input channel][tap] */
+    double *sum;     /* [input channel][tap][lane] */
+    double *put;     /* some of them as [lane][input channel][tap] */
+    char *narrow[2]; /* a vector of lanes of as many, in the element type, before and after they are transposed */
 };
 struct sums_scratch ogp_lanes_sums_carve(struct arena *a, const struct lanes_sums *g);
 

@@ -111,6 +111,11 @@ void ogp_lanes_pack_unit(const struct job *job, const struct lanes *g, int64_t g
         pack_dense(&s, out, taps, step);
         return;
     }
+    if (step == 1 && g->terms == g->in_channels && s.count == g->unit) {
+        job->plan->kernels->copy_rows(out, g->unit, s.w + s.lane[0] * s.bytes, s.in, g->terms,
+                                      g->unit / job->plan->kernels->lanes);
+        return;
+    }
     int64_t classes[3], at[3], residue[3];
     for (int a = 0; a < 3; a++) {
         const struct reach *const r = &g->reach[a];

@@ -107,6 +107,21 @@ void ogp_pack_joined(const struct ogp_plan *plan, char *out, const struct block 
     ogp_pack(plan, out, &b, in, s);
 }
 
+bool ogp_dense_run(const struct volume *in, const struct sampling sampling[3], int64_t *first)
+{
+    int64_t run = 1;
+    *first = 0;
+    for (int a = 2; a >= 0; a--) {
+        const struct sampling *const s = &sampling[a];
+        const struct run inside = ogp_inside(s);
+        if (inside.lo > 0 || inside.hi < s->count || (s->count > 1 && s->step * in->axis[a] != run))
+            return false;
+        *first += s->first * in->axis[a];
+        run *= s->count;
+    }
+    return true;
+}
+
 static double load_bias(const struct ogp_plan *plan, const struct line *bias, int64_t c)
 {
     return bias->data ? ogp_load(plan->problem.dtype, bias->data, c * bias->step) : 0;

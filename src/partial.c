@@ -156,6 +156,15 @@ void ogp_partials_put(const struct job *job, const struct pairs *pairs, int64_t 
         put_output(job, pairs, piece, sum, each);
 }
 
+char *ogp_partials_row(const struct job *job, const struct pairs *pairs)
+{
+    const struct problem *const p = &job->plan->problem;
+    if (job->accumulate || partials_of(job).w || !is_dense(job))
+        return NULL;
+    const int64_t co = pairs->group * p->co_g + pairs->co;
+    return job->w.data + (co * job->w.co + pairs->ci * job->w.ci) * ogp_dtype_bytes(p->dtype);
+}
+
 /* ---- adding the splits ---- */
 
 /* Input channels of one output channel whose splits are added by one task. */

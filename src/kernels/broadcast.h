@@ -109,12 +109,16 @@ static void transpose(void *out, int64_t out_step, const void *in, int64_t in_st
         T *o = (T *)out + i;
         const T *a = (const T *)in + i * in_step;
         const int64_t high = rows - i < LANES ? rows - i : LANES;
-        int64_t j = 0;
-        if (high == LANES)
-            for (; j + LANES <= columns; j += LANES)
-                transpose_block(o + j * out_step, out_step, a + j, in_step, LANES, LANES);
-        for (; j < columns; j += LANES)
-            transpose_block(o + j * out_step, out_step, a + j, in_step, high,
-                            columns - j < LANES ? columns - j : LANES);
+        if (high < LANES || columns < LANES) {
+            for (int64_t j = 0; j < columns; j += LANES)
+                transpose_block(o + j * out_step, out_step, a + j, in_step, high,
+                                columns - j < LANES ? columns - j : LANES);
+            continue;
+        }
+        for (int64_t j = 0; j + LANES <= columns; j += LANES)
+            transpose_block(o + j * out_step, out_step, a + j, in_step, LANES, LANES);
+        const int64_t last = columns - LANES; /* some columns twice */
+        if (columns % LANES != 0)
+            transpose_block(o + last * out_step, out_step, a + last, in_step, LANES, LANES);
     }
 }

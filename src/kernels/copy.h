@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of gather, copy_rows, scatter, scatter_f64, add_at and sum: one row between a tensor and scratch. */
 
-/* Every other element, by whole vectors where the last of them is not the last element; returns how many. */
+/* Every other element, whole vectors of them: two loads that end with the last one. Returns how many. */
 INLINE int64_t gather_pairs(T *out, const T *in, int64_t n)
 {
-    const V_int even = (V_int){LANE_NUMBERS} * 2;
+    const V_int lane = {LANE_NUMBERS}, from = lane * 2 + ((lane >= LANES / 2) & 1);
     int64_t i = 0;
-    for (; i + LANES < n; i += LANES)
-        v_store(out + i, v_shuffle_two(v_load(in + 2 * i), v_load(in + 2 * i + LANES), even));
+    for (; i + LANES <= n; i += LANES)
+        v_store(out + i, v_shuffle_two(v_load(in + 2 * i), v_load(in + 2 * i + LANES - 1), from));
     return i;
 }
 
