@@ -3,9 +3,8 @@
 #ifndef OGP_LANES_CORRELATE_H
 #define OGP_LANES_CORRELATE_H
 
-#include "lanes.h"
+#include "lanes_tiling.h"
 
-bool ogp_lanes_correlate_prepare(struct ogp_plan *plan, int64_t limit);
 void ogp_lanes_correlate_run(struct job *job);
 
 #endif

@@ -130,12 +130,16 @@ static void multiply_row(const struct lanes_sums *g, struct ogp_broadcast *m, do
 {
     const int64_t vectors = g->unit / g->plan->kernels->lanes, block = ogp_lanes_sums_block(g);
     const char *const x = m->x;
+    int64_t channel = 0, tap = 0; /* neighbours are channels, then taps */
     for (int64_t i = 0; i < row; i += block) {
         int64_t to[OGP_POSITIONS_MOST];
         const int64_t some = ogp_min(block, row - i);
-        for (int64_t p = 0; p < some; p++) { /* neighbours are channels, then taps */
-            const int64_t at = i + p;
-            to[p] = at % g->ins * place[0] + at / g->ins * place[1];
+        for (int64_t p = 0; p < some; p++) {
+            to[p] = channel * place[0] + tap * place[1];
+            if (++channel == g->ins) {
+                channel = 0;
+                tap++;
+            }
         }
         m->place = to;
         m->sum = sum;
@@ -144,7 +148,8 @@ static void multiply_row(const struct lanes_sums *g, struct ogp_broadcast *m, do
     }
 }
 
-static void multiply(const struct task *t, int64_t count)
+/* One unit and some outputs, whose first offset is m->offset. */
+static void multiply_unit(const struct task *t, struct ogp_broadcast *m, double *sum)
 {
     const struct lanes_sums *const g = t->g;
     const struct axis *const axis = g->plan->problem.axis;
@@ -153,16 +158,26 @@ static void multiply(const struct task *t, int64_t count)
     int64_t tap[3];
     for (int a = 0; a < 3; a++)
         tap[a] = (g->window[a].apart ? g->run[a] : g->window[a].tap_step * g->step[a]) * g->pitch;
+    for (int64_t d = 0; d < axis[0].k; d++)
+        for (int64_t h = 0; h < axis[1].k; h++)
+            for (int64_t w = 0; w < axis[2].k; w += step_w) {
+                m->x = t->s.x + (d * tap[0] + h * tap[1] + w * tap[2]) * bytes;
+                multiply_row(g, m, sum + ((d * axis[1].k + h) * axis[2].k + w) * g->lanes, place, row);
+            }
+}
+
+/* Outputs are taken in blocks: what all taps read of x and gy for them stays in the first-level cache. */
+static void multiply(const struct task *t, int64_t count)
+{
+    const struct lanes_sums *const g = t->g;
+    const int64_t bytes = ogp_dtype_bytes(g->plan->problem.dtype), block = ogp_even_block(count, OGP_OUTS_A_SWEEP);
     for (int64_t u = 0; u < g->units; u++)
-        for (int64_t d = 0; d < axis[0].k; d++)
-            for (int64_t h = 0; h < axis[1].k; h++)
-                for (int64_t w = 0; w < axis[2].k; w += step_w) {
-                    struct ogp_broadcast m = {.offset = t->s.offset, .w_step = g->lanes, .terms = count};
-                    m.x = t->s.x + (d * tap[0] + h * tap[1] + w * tap[2]) * bytes;
-                    m.w = t->s.gy + u * g->unit * bytes;
-                    multiply_row(g, &m, t->s.sum + ((d * axis[1].k + h) * axis[2].k + w) * g->lanes + u * g->unit,
-                                 place, row);
-                }
+        for (int64_t q = 0; q < count; q += block) {
+            struct ogp_broadcast m = {.offset = t->s.offset + q, .w_step = g->lanes};
+            m.terms = ogp_min(block, count - q);
+            m.w = t->s.gy + (q * g->lanes + u * g->unit) * bytes;
+            multiply_unit(t, &m, t->s.sum + u * g->unit);
+        }
 }
 
 static void add_tile(const struct task *t, const struct outs *o)
@@ -261,7 +276,8 @@ void ogp_lanes_reduce_run(struct job *job)
 bool ogp_lanes_reduce_prepare(struct ogp_plan *plan, int64_t limit)
 {
     struct lanes_sums g;
-    if (plan->problem.co_g == 0 || !ogp_lanes_sums_choose(plan, limit))
+    const bool depthwise = plan->problem.co_g == 1 && plan->problem.g > 1;
+    if (plan->problem.co_g == 0 || (depthwise && !plan->forced) || !ogp_lanes_sums_choose(plan, limit))
         return false;
     ogp_lanes_sums_init(&g, plan, &plan->tiling);
     struct arena shared = {0}, worker = {0};

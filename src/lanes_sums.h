@@ -23,6 +23,9 @@ struct lanes_sums {
 /* Output channels whose sums are put at once: a line of doubles. */
 enum { OGP_PUT_CHANNELS = 8 };
 
+/* Outputs that one sweep over the taps takes. */
+enum { OGP_OUTS_A_SWEEP = 192 };
+
 bool ogp_lanes_sums_init(struct lanes_sums *, const struct ogp_plan *plan, const struct tiling *t);
 
 static inline int64_t ogp_lanes_sums_tiles(const struct lanes_sums *g)

@@ -20,7 +20,7 @@ LAYERS = [
     ["pack.h"],
     ["direct.h", "window.h"],
     ["tiling.h", "partial.h", "lanes.h"],
-    ["fourier.h", "mute.h", "lanes_sums.h"],
+    ["fourier.h", "mute.h", "lanes_sums.h", "lanes_tiling.h"],
     ["spectrum.h"],
     ["correlate.h", "reduce.h", "lanes_weights.c", "lanes_correlate.h", "lanes_reduce.h", "bias.h", "reference.h"],
     ["spectral_task.h"],
