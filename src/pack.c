@@ -89,6 +89,47 @@ void ogp_pack(const struct ogp_plan *plan, char *out, const struct block *block,
     }
 }
 
+/* Makes one long row of rows, and of planes, that follow one another in the tensor and in scratch. */
+static void join_rows(struct block *b, const struct volume *in, struct sampling s[3])
+{
+    for (int a = 1; a >= 0; a--) {
+        struct sampling *const row = &s[2];
+        const bool whole = row->first == 0 && row->step == 1 && row->count == row->extent && b->row == row->count;
+        if (!whole || s[a].step != 1 || s[a].first < 0 || s[a].first + s[a].count > s[a].extent ||
+            in->axis[a] != in->axis[2] * row->extent || (a == 0 && b->plane != b->row))
+            return;
+        row->first = s[a].first * row->extent;
+        row->count *= s[a].count;
+        row->extent *= s[a].extent;
+        b->row = row->count;
+        s[a] = (struct sampling){0, 1, 1, 1, s[a].padding};
+    }
+}
+
+void ogp_pack_joined(const struct ogp_plan *plan, char *out, const struct block *block, const struct volume *in,
+                     const struct sampling sampling[3])
+{
+    struct block b = *block;
+    struct sampling s[3] = {sampling[0], sampling[1], sampling[2]};
+    join_rows(&b, in, s);
+    ogp_pack(plan, out, &b, in, s);
+}
+
+bool ogp_dense_run(const struct volume *in, const struct sampling sampling[3], int64_t *first)
+{
+    int64_t run = 1;
+    *first = 0;
+    for (int a = 2; a >= 0; a--) {
+        const struct sampling *const s = &sampling[a];
+        const struct run inside = ogp_inside(s);
+        if (inside.lo > 0 || inside.hi < s->count || (s->count > 1 && s->step * in->axis[a] != run))
+            return false;
+        *first += s->first * in->axis[a];
+        run *= s->count;
+    }
+    return true;
+}
+
 static double load_bias(const struct ogp_plan *plan, const struct line *bias, int64_t c)
 {
     return bias->data ? ogp_load(plan->problem.dtype, bias->data, c * bias->step) : 0;

@@ -48,6 +48,13 @@ static inline int64_t ogp_block_elements(const struct block *b)
 void ogp_pack(const struct ogp_plan *plan, char *out, const struct block *block, const struct volume *in,
               const struct sampling sampling[3]);
 
+/* The same; rows that follow one another in the tensor and in scratch are moved as one. */
+void ogp_pack_joined(const struct ogp_plan *plan, char *out, const struct block *block, const struct volume *in,
+                     const struct sampling sampling[3]);
+
+/* Whether the samples are neighbours in the tensor, in order: then the first of them, in elements from in->data. */
+bool ogp_dense_run(const struct volume *in, const struct sampling sampling[3], int64_t *first);
+
 /* Modelled cycles to move a row of n elements between a tensor and scratch; dense: neighbours in the tensor. */
 double ogp_row_cycles(int64_t n, bool dense);
 

@@ -87,6 +87,19 @@ static void whole_kernel(const struct problem *p, struct piece piece[3])
         piece[a] = (struct piece){.tap_step = 1, .taps = p->axis[a].k};
 }
 
+/* Whether the kernels of an output channel follow one another in the output. */
+static bool is_dense(const struct job *job)
+{
+    const struct problem *const p = &job->plan->problem;
+    int64_t step = 1;
+    for (int a = 2; a >= 0; a--) {
+        if (p->axis[a].k > 1 && job->w.axis[a] != step)
+            return false;
+        step *= p->axis[a].k;
+    }
+    return p->ci_g == 1 || job->w.ci == step;
+}
+
 /* Copies the sums of a piece, which are dense, into the whole kernel of a partial. */
 static void copy_taps(double *out, const double *in, const struct problem *p, const struct piece piece[3])
 {
@@ -98,43 +111,84 @@ static void copy_taps(double *out, const double *in, const struct problem *p, co
                     piece[2].tap0 + piece[2].tap_step * w] = *in++;
 }
 
+/* Sums to the output: as one row for each output channel where whole kernels (piece NULL) are one there too. */
+static void put_output(const struct job *job, const struct pairs *pairs, const struct piece *piece, const double *sum,
+                       int64_t each)
+{
+    const struct problem *const p = &job->plan->problem;
+    const int64_t taps = ogp_kernel_taps(p), bytes = ogp_dtype_bytes(p->dtype);
+    struct piece whole[3];
+    whole_kernel(p, whole);
+    const bool rows = !piece && is_dense(job);
+    for (int64_t i = 0; i < pairs->outs; i++) {
+        const int64_t co = pairs->group * p->co_g + pairs->co + i;
+        if (rows)
+            job->plan->kernels->scatter_f64(job->w.data + (co * job->w.co + pairs->ci * job->w.ci) * bytes, 1,
+                                            sum + i * pairs->ins * taps, pairs->ins * taps, job->accumulate);
+        for (int64_t ci = 0; ci < pairs->ins && !rows; ci++)
+            put_taps(job, sum + (i * pairs->ins + ci) * each, co, pairs->ci + ci, piece ? piece : whole);
+    }
+}
+
+/* Sums to a split's partial. */
+static void put_partial(const struct job *job, double *partial, const struct pairs *pairs, const struct piece *piece,
+                        const double *sum, int64_t each)
+{
+    const struct problem *const p = &job->plan->problem;
+    const int64_t taps = ogp_kernel_taps(p), row = pairs->ins * taps;
+    for (int64_t i = 0; i < pairs->outs; i++) {
+        double *const to = partial + ((pairs->group * p->co_g + pairs->co + i) * p->ci_g + pairs->ci) * taps;
+        if (!piece) /* then each == taps */
+            memcpy(to, sum + i * row, (size_t)row * sizeof(double));
+        for (int64_t ci = 0; ci < pairs->ins && piece; ci++)
+            copy_taps(to + ci * taps, sum + (i * pairs->ins + ci) * each, p, piece);
+    }
+}
+
 void ogp_partials_put(const struct job *job, const struct pairs *pairs, int64_t split, const struct piece *piece,
                       const double *sum, int64_t each)
 {
     const struct problem *const p = &job->plan->problem;
     double *const partial = partials_of(job).w;
-    struct piece whole[3];
-    if (!piece) {
-        whole_kernel(p, whole);
-        piece = whole;
-    }
-    for (int64_t co = 0; co < pairs->outs; co++)
-        for (int64_t ci = 0; ci < pairs->ins; ci++, sum += each) {
-            const int64_t to_co = pairs->group * p->co_g + pairs->co + co, to_ci = pairs->ci + ci;
-            if (partial)
-                copy_taps(partial + ((split * p->co + to_co) * p->ci_g + to_ci) * ogp_kernel_taps(p), sum, p, piece);
-            else
-                put_taps(job, sum, to_co, to_ci, piece);
-        }
+    if (partial)
+        put_partial(job, partial + split * p->co * p->ci_g * ogp_kernel_taps(p), pairs, piece, sum, each);
+    else
+        put_output(job, pairs, piece, sum, each);
+}
+
+char *ogp_partials_row(const struct job *job, const struct pairs *pairs)
+{
+    const struct problem *const p = &job->plan->problem;
+    if (job->accumulate || partials_of(job).w || !is_dense(job))
+        return NULL;
+    const int64_t co = pairs->group * p->co_g + pairs->co;
+    return job->w.data + (co * job->w.co + pairs->ci * job->w.ci) * ogp_dtype_bytes(p->dtype);
 }
 
 /* ---- adding the splits ---- */
 
-/* All taps of one pair of channels: the first split becomes the sum. */
-static void add_splits(const struct job *job, int64_t pair, int worker)
+/* Input channels of one output channel whose splits are added by one task. */
+static int64_t pairs_a_task(const struct problem *p)
+{
+    const int64_t sums = 2048;
+    return ogp_max(1, ogp_min(p->ci_g, sums / ogp_kernel_taps(p)));
+}
+
+/* All taps of some pairs of channels: the first split becomes the sum. */
+static void add_splits(const struct job *job, int64_t at, int worker)
 {
     (void)worker;
     const struct problem *const p = &job->plan->problem;
-    const int64_t splits = job->plan->tiling.splits, taps = ogp_kernel_taps(p);
-    double *const sum = partials_of(job).w + pair * taps;
+    const int64_t splits = job->plan->tiling.splits, taps = ogp_kernel_taps(p), most = pairs_a_task(p);
+    const int64_t blocks = ogp_ceil_div(p->ci_g, most), co = at / blocks, ci = at % blocks * most;
+    const struct pairs pairs = {co / p->co_g, co % p->co_g, ci, 1, ogp_min(most, p->ci_g - ci)};
+    double *const sum = partials_of(job).w + (co * p->ci_g + ci) * taps;
     for (int64_t s = 1; s < splits; s++) {
         const double *const part = sum + s * p->co * p->ci_g * taps;
-        for (int64_t t = 0; t < taps; t++)
+        for (int64_t t = 0; t < pairs.ins * taps; t++)
             sum[t] += part[t];
     }
-    struct piece piece[3];
-    whole_kernel(p, piece);
-    put_taps(job, sum, pair / p->ci_g, pair % p->ci_g, piece);
+    put_output(job, &pairs, NULL, sum, taps);
 }
 
 static void add_bias_splits(const struct job *job, int64_t co, int worker)
@@ -147,7 +201,7 @@ void ogp_partials_add(struct job *job)
 {
     const struct problem *const p = &job->plan->problem;
     if (job->plan->tiling.splits > 1)
-        ogp_job_each(job, p->co * p->ci_g, add_splits);
+        ogp_job_each(job, p->co * ogp_ceil_div(p->ci_g, pairs_a_task(p)), add_splits);
     if (job->b.data)
         ogp_job_each(job, p->co, add_bias_splits);
 }

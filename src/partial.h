@@ -38,6 +38,10 @@ double *ogp_partials_bias(const struct job *job, const struct pairs *pairs, int6
 void ogp_partials_put(const struct job *job, const struct pairs *pairs, int64_t split, const struct piece *piece,
                       const double *sum, int64_t each);
 
+/* Where the kernels of an output channel from the pair's first input channel on lie in the output, if they are one row
+ * there and sums only have to be rounded to it; else NULL. */
+char *ogp_partials_row(const struct job *job, const struct pairs *pairs);
+
 /* When all tasks are done: adds the splits, and finishes the bias gradient if it is wanted. */
 void ogp_partials_add(struct job *job);
 

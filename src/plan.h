@@ -24,6 +24,8 @@ struct tiling {
     int64_t columns;                   /* Fourier and Winograd tiles: of the width, at once */
     int winograd[2];                   /* Winograd tiles: rows of the kernels' table, of the depth and the height */
     int64_t together, run;             /* Winograd tiles: output channels transformed back at once; tiles of a task */
+    int64_t vectors;                   /* lane tiles: of output channels in registers */
+    int flat;                          /* lane tiles: axes along which positions run on into the next row or plane */
 };
 
 /* The two bodies of the multiply stage. rows: each vector of x serves several output rows, for few output channels per

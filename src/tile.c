@@ -4,6 +4,8 @@
 #include <math.h>
 
 #include "correlate.h"
+#include "lanes_correlate.h"
+#include "lanes_reduce.h"
 #include "reduce.h"
 #include "spectral_correlate.h"
 #include "spectral_reduce.h"
@@ -26,6 +28,32 @@ static void run(struct job *job)
 
 const struct config ogp_config_direct_rows = {"direct-rows", prepare, run, OGP_BODY_ROWS};
 const struct config ogp_config_direct_channels = {"direct-channels", prepare, run, OGP_BODY_CHANNELS};
+
+/* The axes as the tensors have them: no axis is the vector axis. */
+static void restore_order(struct ogp_plan *plan)
+{
+    const struct ogp_plan lowered = *plan;
+    for (int a = 0; a < 3; a++) {
+        plan->order[lowered.order[a]] = lowered.order[a];
+        plan->problem.axis[lowered.order[a]] = lowered.problem.axis[a];
+        plan->lattice[lowered.order[a]] = lowered.lattice[a];
+    }
+}
+
+static bool prepare_lanes(struct ogp_plan *plan, int64_t limit)
+{
+    if (plan->pass == OGP_GRAD_BIAS)
+        return false;
+    restore_order(plan);
+    return (plan->pass == OGP_GRAD_WEIGHT ? ogp_lanes_reduce_prepare : ogp_lanes_correlate_prepare)(plan, limit);
+}
+
+static void run_lanes(struct job *job)
+{
+    (job->plan->pass == OGP_GRAD_WEIGHT ? ogp_lanes_reduce_run : ogp_lanes_correlate_run)(job);
+}
+
+const struct config ogp_config_direct_lanes = {"direct-lanes", prepare_lanes, run_lanes, OGP_BODY_ROWS};
 
 /* The cheaper of the direct configurations, for tiles that go direct after all. */
 static bool prepare_direct(struct ogp_plan *plan, int64_t limit)

@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of gather, copy_rows, scatter, scatter_f64, add_at and sum: one row between a tensor and scratch. */
 
+/* Every other element, whole vectors of them: two loads that end with the last one. Returns how many. */
+INLINE int64_t gather_pairs(T *out, const T *in, int64_t n)
+{
+    const V_int lane = {LANE_NUMBERS}, from = lane * 2 + ((lane >= LANES / 2) & 1);
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        v_store(out + i, v_shuffle_two(v_load(in + 2 * i), v_load(in + 2 * i + LANES - 1), from));
+    return i;
+}
+
 static void gather(void *out, const void *in, int64_t step, int64_t n)
 {
     T *const o = out;
@@ -8,6 +18,9 @@ static void gather(void *out, const void *in, int64_t step, int64_t n)
     if (step == 1)
         for (int64_t i = 0; i < n; i++)
             o[i] = a[i];
+    else if (step == 2)
+        for (int64_t i = gather_pairs(o, a, n); i < n; i++)
+            o[i] = a[2 * i];
     else
         for (int64_t i = 0; i < n; i++)
             o[i] = a[i * step];

@@ -42,6 +42,7 @@
 
 #include "vector.h"
 
+#include "broadcast.h"
 #include "copy.h"
 #include "multiply.h"
 #include "fft.h"
@@ -58,6 +59,28 @@
 #define EACH_K(ROW) ROW(1) ROW(2) ROW(3) ROW(4) ROW(5)
 #define EACH_C(ROW) ROW(1) ROW(2) ROW(3) ROW(4)
 #endif
+
+/* broadcast: P for each NV */
+#define EACH_P4(ROW, NV) ROW(NV, 1) ROW(NV, 2) ROW(NV, 3) ROW(NV, 4)
+#define EACH_P6(ROW, NV) EACH_P4(ROW, NV) ROW(NV, 5) ROW(NV, 6)
+#define EACH_P9(ROW, NV) EACH_P6(ROW, NV) ROW(NV, 7) ROW(NV, 8) ROW(NV, 9)
+#define EACH_P14(ROW, NV) EACH_P9(ROW, NV) ROW(NV, 10) ROW(NV, 11) ROW(NV, 12) ROW(NV, 13) ROW(NV, 14)
+#if REGISTERS >= 32
+#define EACH_P_1 EACH_P14
+#define EACH_P_2 EACH_P14
+#define EACH_P_3 EACH_P9
+#define POSITIONS {0, 14, 14, 9}
+#else
+#define EACH_P_1 EACH_P9
+#define EACH_P_2 EACH_P6
+#define EACH_P_3 EACH_P4
+#define POSITIONS {0, 9, 6, 4}
+#endif
+#define DEFINE_BROADCAST(NV, P) \
+    static void broadcast_##NV##_##P(const struct ogp_broadcast *m) { broadcast_body(m, P, NV); }
+EACH_P_1(DEFINE_BROADCAST, 1)
+EACH_P_2(DEFINE_BROADCAST, 2)
+EACH_P_3(DEFINE_BROADCAST, 3)
 
 #define DEFINE_ROWS(R, K) \
     static void rows_##R##_##K(const struct ogp_multiply *m) { rows_body(m, R, K); }
@@ -94,6 +117,7 @@ EACH_C(DEFINE_C)
 #define ROWS_8(K) [K] = rows_8_##K,
 #define CHANNELS(C) [C] = channels_##C,
 #define REDUCE_ROWS(K) [K] = {[1] = reduce_rows_##K##_1, [2] = reduce_rows_##K##_2},
+#define BROADCAST(NV, P) [P] = broadcast_##NV##_##P,
 #define FFT(N, A, B) {N, A, B, fft_forward_##N, fft_inverse_##N},
 #define WINOGRAD(D, H) \
     [D / 3][H / 3] = {winograd_forward_##D##_##H, winograd_spread_##D##_##H, winograd_inverse_##D##_##H},
@@ -112,6 +136,8 @@ const struct ogp_kernels TABLE = {
     .channels = {EACH_C(CHANNELS)},
     .reduce_rows = {EACH_K(REDUCE_ROWS)},
     .reduce_channels = {EACH_C(REDUCE_CHANNELS)},
+    .broadcast = {{0}, {EACH_P_1(BROADCAST, 1)}, {EACH_P_2(BROADCAST, 2)}, {EACH_P_3(BROADCAST, 3)}},
+    .positions_most = POSITIONS,
     .fft = {EACH_FFT(FFT)},
     .spectral = spectral,
     .spectral_reduce = spectral_reduce,
@@ -122,6 +148,7 @@ const struct ogp_kernels TABLE = {
     .copy_rows = copy_rows,
     .zeros = zeros,
     .gather = gather,
+    .transpose = transpose,
     .scatter = scatter,
     .scatter_f64 = scatter_f64,
     .add_at = add_at,

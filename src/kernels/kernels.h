@@ -41,6 +41,22 @@ struct ogp_reduce {
 };
 typedef void ogp_reduce_fn(const struct ogp_reduce *);
 
+/* The multiply stage with the lanes along channels: P values of x, each broadcast, meet NV vectors of weights,
+ *
+ *   broadcast[NV][P]  y[place[p] + i] = sum over q < terms:  x[offset[q] + p] * w[q*w_step + i]
+ *
+ * for p < P, 0 <= i < NV*lanes. With accumulate the sum is added to y, without it y is not read. With sum (else NULL) it
+ * is added to sum[place[p] + i] instead, in double. Sums run in the element type: terms <= OGP_LONGEST_SUM. */
+struct ogp_broadcast {
+    void *y;
+    double *sum;
+    const void *x, *w;
+    const int64_t *offset, *place;
+    int64_t w_step, terms;
+    int accumulate;
+};
+typedef void ogp_broadcast_fn(const struct ogp_broadcast *);
+
 /* Complex Fourier transforms of N points on vectors*lanes columns at once, one table row for each N:
  *
  *   forward  bins[place(k)*step + i] = sum over n < N:  exp(-2 pi i k n / N) (re[n*re_step + i] + i im[n*im_step + i])
@@ -144,6 +160,7 @@ struct ogp_loudness {
 enum { OGP_WINOGRAD_ROWS = 3, OGP_WINOGRAD_BINS = 36, OGP_WINOGRAD_SEGMENTS = 9 };
 enum { OGP_POINTS_MOST = 64, OGP_FFT_ROWS = 10 };
 enum { OGP_ROWS_MOST = 9, OGP_CHANNELS_MOST = 8, OGP_ROW_BLOCKS = 4, OGP_TAPS_MOST = 3 };
+enum { OGP_POSITIONS_MOST = 14, OGP_LANE_VECTORS_MOST = 3 };
 
 struct ogp_kernels {
     const char *name;
@@ -156,6 +173,8 @@ struct ogp_kernels {
     ogp_multiply_fn *channels[OGP_CHANNELS_MOST + 1];
     ogp_reduce_fn *reduce_rows[OGP_ROWS_MOST + 1][OGP_TAPS_MOST + 1];
     ogp_reduce_fn *reduce_channels[OGP_CHANNELS_MOST + 1][OGP_TAPS_MOST + 1];
+    ogp_broadcast_fn *broadcast[OGP_LANE_VECTORS_MOST + 1][OGP_POSITIONS_MOST + 1]; /* [NV][P] */
+    int positions_most[OGP_LANE_VECTORS_MOST + 1]; /* largest P for each NV from 1; every smaller one is there too */
 
     struct ogp_fft_row fft[OGP_FFT_ROWS]; /* ascending points */
     ogp_spectral_fn *spectral, *spectral_reduce;
@@ -174,6 +193,9 @@ struct ogp_kernels {
     void (*scatter)(void *out, int64_t step, const void *in, int64_t n, double bias, int accumulate);
     /* out[i*step] = in[i], rounded to the element; with accumulate added in double and rounded once */
     void (*scatter_f64)(void *out, int64_t step, const double *in, int64_t n, int accumulate);
+    /* out[j*out_step + i] = in[i*in_step + j], 0 <= i < rows, 0 <= j < columns; up to the next multiple of lanes in i it
+     * is zero */
+    void (*transpose)(void *out, int64_t out_step, const void *in, int64_t in_step, int64_t rows, int64_t columns);
     /* out[place[i]] += in[i], in ascending order of i (places may repeat) */
     void (*add_at)(void *out, const int64_t *place, const void *in, int64_t n);
     /* sum of in[i*step], 0 <= i < n, in double */
