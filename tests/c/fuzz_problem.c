@@ -34,14 +34,19 @@ struct axis_pick {
     int i, k, s, l, p, q;
 };
 
-static struct axis_pick pick_axis(struct bytes *b, enum ogp_padding padding, int width)
+/* Transforms take strides of 1 only, Winograd's kernels of 1 and 3 taps only: each has a share of the problems. */
+enum kind { ANY, DENSE, OF_3_TAPS };
+
+static struct axis_pick pick_axis(struct bytes *b, enum ogp_padding padding, enum kind kind, int width)
 {
-    struct axis_pick a = {
-        .i = pick_extent(b, width ? 40 : 8), .k = 1 + pick(b, 6), .s = 1 + pick(b, 3), .l = 1 + pick(b, 3)};
+    struct axis_pick a = {.i = pick_extent(b, width ? 40 : 8),
+                          .k = kind == OF_3_TAPS ? 1 + 2 * pick(b, 1) : 1 + pick(b, 6),
+                          .s = kind == ANY ? 1 + pick(b, 3) : 1,
+                          .l = 1 + pick(b, 3)};
     const int most = padding == OGP_REFLECT ? a.i - 1 : 2 * a.i > 9 ? 9 : 2 * a.i;
     a.p = pick(b, most);
     a.q = pick(b, most);
-    if (pick(b, 7) == 0)
+    if (kind == ANY && pick(b, 7) == 0)
         a.s = a.l = 1 + pick(b, 5);
     while (a.l * (a.k - 1) >= a.i + a.p + a.q) /* never empty */
         a.k--;
@@ -59,7 +64,9 @@ static void describe(struct bytes *b, char text[300])
     const int g = pick(b, 1) ? 1 + pick(b, 3) : 1, depthwise = pick(b, 1);
     const int n = pick(b, 15) == 0 ? 0 : 1 + pick(b, 1), ci = depthwise ? 1 : pick(b, 20) == 0 ? 0 : 1 + pick(b, 4);
     const int co = depthwise ? 1 + pick(b, 2) / 2 : 1 + pick(b, 5);
-    const struct axis_pick d = pick_axis(b, padding, 0), h = pick_axis(b, padding, 0), w = pick_axis(b, padding, 1);
+    const enum kind kind = (enum kind)pick(b, 2);
+    const struct axis_pick d = pick_axis(b, padding, kind, 0), h = pick_axis(b, padding, kind, 0),
+                           w = pick_axis(b, padding, kind, 1);
     snprintf(text, 300, "%s %s n%d g%d ci%d co%d i%dx%dx%d k%dx%dx%d s%dx%dx%d p%dx%dx%d q%dx%dx%d l%dx%dx%d%s", dtype,
              paddings[padding], n, g, ci * g, co * g, d.i, h.i, w.i, d.k, h.k, w.k, d.s, h.s, w.s, d.p, h.p, w.p, d.q,
              h.q, w.q, d.l, h.l, w.l, layouts[pick(b, 5)]);
