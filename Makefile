@@ -36,7 +36,7 @@ help:
 $(VENV)/.requirements: requirements-dev.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet -r requirements-dev.txt
+	$(VENV)/bin/pip install --quiet --no-compile -r requirements-dev.txt
 	@touch $@
 
 $(VENV)/.package: $(VENV)/.requirements $(PACKAGE)
