@@ -37,12 +37,14 @@ bool ogp_lanes_init(struct lanes *g, const struct ogp_plan *plan, const struct t
         g->terms *= r->taps_packed;
         g->tiles[a] = ogp_ceil_div(r->end - r->first, t->out[a]);
         box *= (double)r->strips * (double)r->extent;
-        if (box * (double)g->terms > 0x1p40) /* far beyond any scratch: products below fit */
+        if (box * (double)g->terms > 0x1p40)
             return false;
     }
-    g->terms *= g->in_channels;
     g->lanes_all = (adjoint ? p->ci_g : p->co_g) * g->residues;
     g->unit = t->vectors * plan->kernels->lanes;
+    if (box * (double)(g->terms * g->unit) * (double)g->in_channels + box * (double)g->lanes_all > 0x1p55)
+        return false; /* far beyond any scratch: products below fit */
+    g->terms *= g->in_channels;
     g->units = ogp_ceil_div(g->lanes_all, g->unit);
     g->bundle = t->out_channels / g->unit;
     g->bundles = ogp_ceil_div(g->units, g->bundle);

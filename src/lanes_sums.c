@@ -22,6 +22,9 @@ bool ogp_lanes_sums_init(struct lanes_sums *g, const struct ogp_plan *plan, cons
         if (box > 0x1p30 || g->taps > 1 << 24) /* beyond any scratch */
             return false;
     }
+    const double ins = (double)g->ins, outs = (double)g->lanes;
+    if (ins * box + ins * outs * (double)g->taps + outs * (double)g->outs > 0x1p50) /* nor would products fit */
+        return false;
     g->step[2] = 1;
     g->step[1] = g->window[2].extent;
     g->step[0] = g->window[1].extent * g->step[1];

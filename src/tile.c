@@ -42,7 +42,7 @@ static void restore_order(struct ogp_plan *plan)
 
 static bool prepare_lanes(struct ogp_plan *plan, int64_t limit)
 {
-    if (plan->pass == OGP_GRAD_BIAS)
+    if (plan->pass == OGP_GRAD_BIAS || plan->multiplies == 0) /* where something is empty, the rest has no bounds */
         return false;
     restore_order(plan);
     return (plan->pass == OGP_GRAD_WEIGHT ? ogp_lanes_reduce_prepare : ogp_lanes_correlate_prepare)(plan, limit);
@@ -77,8 +77,7 @@ static bool prepare_direct(struct ogp_plan *plan, int64_t limit)
 static bool prepare_transform(struct ogp_plan *plan, int64_t limit, bool (*applies)(const struct ogp_plan *),
                               bool (*correlate)(struct ogp_plan *, int64_t), bool (*reduce)(struct ogp_plan *, int64_t))
 {
-    /* below this transforms never pay (docs/transforms.md), and a plan of a small problem must cost little;
-     * where the batch or the channels are empty the other numbers have no bounds */
+    /* below this transforms never pay (docs/transforms.md), and a plan of a small problem must cost little */
     const double least = 4e6;
     if (plan->multiplies == 0 || (plan->multiplies < least && !plan->forced) || !applies(plan) ||
         !prepare_direct(plan, limit))
