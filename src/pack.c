@@ -64,8 +64,43 @@ static void pack_row(const struct ogp_kernels *k, char *out, const char *in, int
     }
 }
 
-void ogp_pack(const struct ogp_plan *plan, char *out, const struct block *block, const struct volume *in,
-              const struct sampling sampling[3])
+/* Rows that lie in the tensor as they will in scratch, between zeros: a plane of a channel. */
+static void pack_plane(const struct ogp_kernels *k, char *out, const struct block *block, const char *in,
+                       int64_t row_step, const struct sampling sampling[3], size_t bytes)
+{
+    const struct sampling *const height = &sampling[1], *const width = &sampling[2];
+    const struct run rows = ogp_inside(height), run = ogp_inside(width);
+    const size_t pitch = (size_t)block->row * bytes;
+    memset(out, 0, (size_t)rows.lo * pitch);
+    if (rows.hi > rows.lo) {
+        const int64_t first = height->first + (rows.lo ? height->step * rows.lo : 0);
+        const int64_t from = first * row_step + (run.hi > run.lo ? width->first + run.lo : 0);
+        k->pad_rows(out + (size_t)rows.lo * pitch, block->row, in + from * (int64_t)bytes,
+                    rows.hi - rows.lo > 1 ? height->step * row_step : 0, rows.hi - rows.lo, run.lo, run.hi - run.lo,
+                    block->row / k->lanes);
+    }
+    memset(out + (size_t)rows.hi * pitch, 0, (size_t)(height->count - rows.hi) * pitch);
+}
+
+static void pack_planes(const struct ogp_plan *plan, char *out, const struct block *block, const struct volume *in,
+                        const struct sampling sampling[3])
+{
+    const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype);
+    for (int64_t d = 0; d < sampling[0].count; d++) {
+        const int64_t from = ogp_sample_source(&sampling[0], d);
+        for (int64_t c = 0; c < block->channels; c++) {
+            char *const plane = out + (d * block->plane + c * block->channel) * bytes;
+            if (from < 0)
+                memset(plane, 0, (size_t)(sampling[1].count * block->row * bytes));
+            else
+                pack_plane(plan->kernels, plane, block, in->data + (from * in->axis[0] + c * in->c) * bytes,
+                           in->axis[1], sampling, (size_t)bytes);
+        }
+    }
+}
+
+static void pack_rows(const struct ogp_plan *plan, char *out, const struct block *block, const struct volume *in,
+                      const struct sampling sampling[3])
 {
     const size_t bytes = (size_t)ogp_dtype_bytes(plan->problem.dtype);
     const struct sampling *const width = &sampling[2];
@@ -76,8 +111,8 @@ void ogp_pack(const struct ogp_plan *plan, char *out, const struct block *block,
             const int64_t from_h = ogp_sample_source(&sampling[1], h);
             char *row = out + (size_t)(d * block->plane + h * block->row) * bytes;
             const char *source = in->data + (from_d * in->axis[0] + from_h * in->axis[1]) * (int64_t)bytes;
-            for (int64_t c = 0; c < block->channels; c++, row += (size_t)block->channel * bytes,
-                         source += in->c * (int64_t)bytes) {
+            for (int64_t c = 0; c < block->channels;
+                 c++, row += (size_t)block->channel * bytes, source += in->c * (int64_t)bytes) {
                 if (from_d < 0 || from_h < 0) {
                     memset(row, 0, (size_t)block->row * bytes);
                     continue;
@@ -87,6 +122,13 @@ void ogp_pack(const struct ogp_plan *plan, char *out, const struct block *block,
             }
         }
     }
+}
+
+void ogp_pack(const struct ogp_plan *plan, char *out, const struct block *block, const struct volume *in,
+              const struct sampling sampling[3])
+{
+    const bool plain = sampling[2].padding == OGP_ZEROS && sampling[2].step == 1 && in->axis[2] == 1;
+    (plain && block->row % plan->kernels->lanes == 0 ? pack_planes : pack_rows)(plan, out, block, in, sampling);
 }
 
 /* Makes one long row of rows, and of planes, that follow one another in the tensor and in scratch. */
@@ -143,11 +185,16 @@ void ogp_unpack(const struct ogp_plan *plan, const struct volume *out, const str
     const int64_t step_h = span[1].count > 1 ? span[1].step * out->axis[1] : 0;
     const int64_t step_w = span[2].count > 1 ? span[2].step * out->axis[2] : 1;
     for (int64_t d = 0; d < span[0].count; d++)
-        for (int64_t h = 0; h < span[1].count; h++)
-            for (int64_t c = 0; c < block->channels; c++)
-                plan->kernels->scatter(out->data + (c * out->c + d * step_d + h * step_h) * bytes, step_w,
-                                       in + (c * block->channel + d * block->plane + h * block->row) * bytes,
-                                       span[2].count, load_bias(plan, bias, c), accumulate);
+        for (int64_t c = 0; c < block->channels; c++) {
+            char *to = out->data + (c * out->c + d * step_d) * bytes;
+            const char *from = in + (c * block->channel + d * block->plane) * bytes;
+            const double b = load_bias(plan, bias, c);
+            if (step_w == 1)
+                plan->kernels->unpack_rows(to, step_h, from, block->row, span[1].count, span[2].count, b, accumulate);
+            for (int64_t h = 0; h < span[1].count && step_w != 1; h++)
+                plan->kernels->scatter(to + h * step_h * bytes, step_w, from + h * block->row * bytes, span[2].count, b,
+                                       accumulate);
+        }
 }
 
 double ogp_row_cycles(int64_t n, bool dense)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of gather, copy_rows, scatter, scatter_f64, add_at and sum: one row between a tensor and scratch. */
+/* Bodies of what moves rows between a tensor and scratch. */
 
 /* Every other element, whole vectors of them: two loads that end with the last one. Returns how many. */
 INLINE int64_t gather_pairs(T *out, const T *in, int64_t n)
@@ -33,6 +33,44 @@ static void copy_rows(void *out, int64_t out_step, const void *in, int64_t in_st
     for (; rows > 0; rows--, o += out_step, a += in_step)
         for (int64_t i = 0; i < vectors * LANES; i += LANES)
             v_store(o + i, v_load(a + i));
+}
+
+static void pad_rows(void *out, int64_t out_step, const void *in, int64_t in_step, int64_t rows, int64_t before,
+                     int64_t n, int64_t vectors)
+{
+    T *o = out;
+    const T *a = in;
+    for (; rows > 0; rows--, o += out_step, a += in_step)
+        for (int64_t i = 0; i < vectors * LANES; i += LANES) {
+            const int whole = i >= before && i + LANES <= before + n;
+            const T *const from = a + (i - before);
+            v_store(o + i, whole ? v_load(from) : v_load_between(from, before - i, before + n - i));
+        }
+}
+
+INLINE void unpack_row(T *out, const T *in, int64_t n, V bias, int accumulate)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        v_store(out + i, accumulate ? v_load(out + i) + (v_load(in + i) + bias) : v_load(in + i) + bias);
+    if (i < n && n > LANES && !accumulate) /* some elements twice */
+        v_store(out + n - LANES, v_load(in + n - LANES) + bias);
+    else
+        for (; i < n; i++)
+            out[i] = accumulate ? out[i] + (in[i] + bias[0]) : in[i] + bias[0];
+}
+
+static void unpack_rows(void *out, int64_t out_step, const void *in, int64_t in_step, int64_t rows, int64_t n,
+                        double bias, int accumulate)
+{
+    T *o = out;
+    const T *a = in;
+    const V b = v_set1((T)bias);
+    for (; rows > 0; rows--, o += out_step, a += in_step)
+        if (accumulate)
+            unpack_row(o, a, n, b, 1);
+        else
+            unpack_row(o, a, n, b, 0);
 }
 
 INLINE void scatter_steps(T *out, int64_t step, const T *in, int64_t n, T bias, int accumulate)

@@ -184,6 +184,13 @@ struct ogp_kernels {
     void (*loudness)(struct ogp_loudness *);
     /* out[r*out_step + i] = in[r*in_step + i], 0 <= r < rows, 0 <= i < vectors*lanes */
     void (*copy_rows)(void *out, int64_t out_step, const void *in, int64_t in_step, int64_t rows, int64_t vectors);
+    /* out[r*out_step + i] = in[r*in_step + i - before] where before <= i < before + n, zero elsewhere; 0 <= r < rows,
+     * 0 <= i < vectors*lanes */
+    void (*pad_rows)(void *out, int64_t out_step, const void *in, int64_t in_step, int64_t rows, int64_t before,
+                     int64_t n, int64_t vectors);
+    /* out[r*out_step + i] = in[r*in_step + i] + bias, 0 <= r < rows, 0 <= i < n; accumulate as for scatter */
+    void (*unpack_rows)(void *out, int64_t out_step, const void *in, int64_t in_step, int64_t rows, int64_t n,
+                        double bias, int accumulate);
     /* Bit i: whether in[i] is zero, 0 <= i < n <= 64; reads up to the next multiple of lanes. */
     uint64_t (*zeros)(const void *in, int64_t n);
 

@@ -28,7 +28,7 @@ INLINE void rows_columns(const struct ogp_multiply *m, int64_t i, const int R, c
             for (int j = 0; j < R + K - 1; j++, row += m->x_step)
                 UNROLL
                 for (int v = 0; v < NV; v++) {
-                    const V xv = v_load(row + v * LANES);
+                    const V xv = v_keep(v_load(row + v * LANES));
                     UNROLL
                     for (int r = 0; r < R; r++)
                         if (j - r >= 0 && j - r < K)
@@ -60,6 +60,37 @@ INLINE void rows_body(const struct ogp_multiply *m, const int R, const int K)
 #define CHANNELS_VECTORS(C) \
     (REGISTERS >= 32 ? ((C) >= 7 ? 3 : (C) >= 5 ? 4 : (C) == 4 ? 6 : 8) : ((C) == 4 ? 3 : (C) == 3 ? 4 : 6))
 
+INLINE void channels_by_weights(V (*acc)[8], const T *w, const T *x, const int C, const int NV)
+{
+    V xv[8];
+    UNROLL
+    for (int v = 0; v < NV; v++)
+        xv[v] = v_load(x + v * LANES);
+    UNROLL
+    for (int c = 0; c < C; c++) {
+        const V wc = v_set1(w[c]);
+        UNROLL
+        for (int v = 0; v < NV; v++)
+            acc[c][v] = v_fma(wc, xv[v], acc[c][v]);
+    }
+}
+
+/* C weights and one x vector, where there are registers for them. */
+INLINE void channels_by_vectors(V (*acc)[8], const T *w, const T *x, const int C, const int NV)
+{
+    V wc[8];
+    UNROLL
+    for (int c = 0; c < C; c++)
+        wc[c] = v_set1(w[c]);
+    UNROLL
+    for (int v = 0; v < NV; v++) {
+        const V xv = v_keep(v_load(x + v * LANES));
+        UNROLL
+        for (int c = 0; c < C; c++)
+            acc[c][v] = v_fma(wc[c], xv, acc[c][v]);
+    }
+}
+
 INLINE void channels_columns(const struct ogp_multiply *m, int64_t i, const int C, const int NV)
 {
     const T *w = m->w;
@@ -72,17 +103,10 @@ INLINE void channels_columns(const struct ogp_multiply *m, int64_t i, const int 
     for (int64_t q = 0; q < m->terms; q++) {
         const T *const x = (const T *)m->x + m->offset[q] + i;
         for (int64_t t = 0; t < m->taps; t++, w += C) {
-            V xv[8];
-            UNROLL
-            for (int v = 0; v < NV; v++)
-                xv[v] = v_load(x + t + v * LANES);
-            UNROLL
-            for (int c = 0; c < C; c++) {
-                const V wc = v_set1(w[c]);
-                UNROLL
-                for (int v = 0; v < NV; v++)
-                    acc[c][v] = v_fma(wc, xv[v], acc[c][v]);
-            }
+            if (C * NV + C + 1 < REGISTERS)
+                channels_by_vectors(acc, w, x + t, C, NV);
+            else
+                channels_by_weights(acc, w, x + t, C, NV);
         }
     }
     UNROLL
