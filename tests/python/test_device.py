@@ -39,6 +39,13 @@ def test_the_rule_by_shapes():
     assert backend((1, 7, 64, 64, 64), (7, 1, 9, 9, 9)) == "c"
     assert backend((1, 96, 64, 64, 64), (96, 1, 9, 9, 9)) == "c"
     assert backend((1, 1, 64, 64, 64), (32, 1, 3, 3, 3)) == "c"
+    assert backend((1, 64, 64, 64, 64), (64, 64, 3, 3, 3)) == backend((1, 64, 8, 8, 8), (64, 64, 3, 3, 3)) == "c"
+    assert backend((1, 320, 4, 4, 4), (320, 320, 3, 3, 3)) == backend((1, 256, 8, 8, 8), (256, 256, 3, 3, 3)) == "native"
+    assert backend((1, 7, 96, 96, 96), (7, 7, 1, 1, 1)) == "c"
+    assert backend((1, 128, 16, 16, 16), (256, 128, 1, 1, 1)) == "native"
+    assert backend((1, 32, 16, 16, 16), (32, 32, 5, 5, 5)) == "native"
+    assert backend((1, 32, 16, 16, 16), (32, 32, 5, 5, 5), torch.float64) == "c"
+    assert backend((1, 32, 32, 32, 32), (32, 32, 5, 5, 5)) == "c"
     assert backend((64, 3, 2, 14, 14), (384, 3, 2, 14, 14)) == "native"
     assert backend((3, 2, 14, 14), (384, 3, 2, 14, 14)) == "native"
     assert backend((1, 0, 4, 4, 4), (2, 0, 3, 3, 3)) in ("c", "native")

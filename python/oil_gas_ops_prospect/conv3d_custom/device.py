@@ -100,22 +100,21 @@ def function_backend(device_type, dtype):
 
 
 def _core_is_faster(dtype, x_shape, w_shape):
-    """Forward plus backward against native, measured on 2 cores with AVX-512 (docs/crossover.md). Depthwise layers and few
-    channels: the core, by far. Native is the faster for pointwise kernels on small volumes, for volumes of a few voxels, for
-    patches (large kernels to many channels, as strides leave few outputs to each), and in float32 for 16 and more channels a
-    group where oneDNN takes the problem."""
+    """Forward plus backward against native, measured on 2 cores with AVX-512 (docs/crossover.md)."""
     voxels = x_shape[-1] * x_shape[-2] * x_shape[-3]
     ci, taps = w_shape[1], w_shape[2] * w_shape[3] * w_shape[4]
-    if ci < 4:
+    if ci < 4:  # patches: a first layer, whose input needs no gradient
         co = w_shape[0] * ci // max(1, x_shape[-4])  # of a group
         return co < 64 or taps < 64
     if taps == 1:
-        return voxels >= 2**18
+        return x_shape[-4] * voxels >= 2**20
     if voxels <= 64:
         return False
-    if dtype != torch.float32 or min(ci, w_shape[0]) < 16:
+    if voxels >= 2**15:
         return True
-    return taps < 125 and ci < 128 and x_shape[-4] * voxels < 2**20
+    if taps < 125:
+        return ci < 192
+    return dtype != torch.float32 or min(ci, w_shape[0]) < 16
 
 
 def module_backend(device_type, dtype, x_shape=None, w_shape=None):
