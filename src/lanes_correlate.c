@@ -85,9 +85,9 @@ static void put_class(const struct tile *t, const struct lanes_class *c)
     const int64_t n = (c->span[0].count - 1) * g->y_plane + (c->span[1].count - 1) * g->y_row + c->span[2].count;
     const int64_t count = ogp_min(t->units * g->unit, g->lanes_all - first);
     for (int64_t i = 0; i < count; i += lanes) {
-        const int64_t some = ogp_min(lanes, count - i);
-        g->plan->kernels->transpose(t->s.rows, ogp_lanes_row_pitch(g), t->s.y + i * bytes, y_step, n, some);
-        for (int64_t lane = 0; lane < some; lane++)
+        /* those beyond the last are sums of zeros: whole vectors take less than some lanes of each */
+        g->plan->kernels->transpose(t->s.rows, ogp_lanes_row_pitch(g), t->s.y + i * bytes, y_step, n, lanes);
+        for (int64_t lane = 0; lane < ogp_min(lanes, count - i); lane++)
             put_lane(t, c, first + i + lane, t->s.rows + lane * ogp_lanes_row_pitch(g) * bytes);
     }
 }
