@@ -2,7 +2,8 @@
 /* check [options] FILE | "problem text" ... : runs problems every way and compares them with the oracle.
  *
  * Files hold one problem per line; # begins a comment. Options narrow what is run: --pass P, --config C, --isa I,
- * --threads N (1, 2, 3, 7), --budget BYTES, --seed S; --quick takes one kind of data and one budget of each, by turns.
+ * --threads N (1, 2, 3, 7), --budget BYTES, --seed S; --quick takes one kind of data and one budget of each, --halve half
+ * of the instruction sets of each configuration, by turns.
  * Exit status 1 after a failure. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,6 +62,10 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0) {
             filter.quick = 1;
+            continue;
+        }
+        if (strcmp(argv[i], "--halve") == 0) {
+            filter.halve = 1;
             continue;
         }
         if (strncmp(argv[i], "--", 2) == 0) {

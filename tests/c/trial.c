@@ -384,7 +384,8 @@ static void run_ways(struct trial *t)
     uint64_t turn = t->turn;
     for (int c = 0; c < config_count; c++) {
         for (int i = 0; i < isa_count; i++) {
-            if (!worthwhile(t, config_names[c], isa_names[i]))
+            const int left_out = t->filter->halve && isa_names[i] && (t->turn + (uint64_t)(c + i)) % 2;
+            if (left_out || !worthwhile(t, config_names[c], isa_names[i]))
                 continue;
             const int64_t other = budgets[(turn >> 1) % BUDGETS];
             enum ran ran;

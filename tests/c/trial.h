@@ -13,6 +13,7 @@ struct trial_filter {
     int64_t budget; /* workspace limit of the plans */
     uint64_t seed;
     int quick;      /* one set of data and one budget of each pass, not all: for fuzzing */
+    int halve;      /* half of the instruction sets of each configuration, others for each set of data */
 };
 
 /* Runs all passes x configurations x instruction sets of the problem; thread counts, pools, budgets and memory layouts

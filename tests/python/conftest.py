@@ -14,7 +14,12 @@ def pytest_configure(config):
     settings.load_profile("long" if config.getoption("markexpr") == "long" else "suite")
 
 
+# Each takes half a minute or more, mostly in other processes: these begin first, or one of two workers would wait.
+LONG = ("test_bench", "test_fake_npu", "test_memory", "test_sweep")
+
+
 def pytest_collection_modifyitems(config, items):
+    items.sort(key=lambda item: item.path.stem not in LONG)
     if config.getoption("markexpr") == "":
         for item in items:
             if item.get_closest_marker("long"):
