@@ -10,16 +10,6 @@ struct place {
     int64_t n, group, channel, channels;
 };
 
-/* Channels of a group that are read, and that are computed. */
-static inline int64_t ogp_channels_in(const struct ogp_plan *plan)
-{
-    return plan->pass == OGP_GRAD_INPUT ? plan->problem.co_g : plan->problem.ci_g;
-}
-static inline int64_t ogp_channels_out(const struct ogp_plan *plan)
-{
-    return plan->pass == OGP_GRAD_INPUT ? plan->problem.ci_g : plan->problem.co_g;
-}
-
 /* Computes these outputs, tile by tile of the plan's tiling; scratch: the plan's of one worker. */
 void ogp_correlate_spans(const struct job *job, const struct ogp_plan *plan, char *scratch, struct place at,
                          const struct span span[3]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "direct.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "util.h"
@@ -340,4 +341,11 @@ double ogp_reduce_cycles(const struct ogp_plan *plan, const struct product *p)
     const double taps = (double)ogp_min(p->taps[2], plan->kernels->reduce_channels_taps);
     const double each = cycles_for(block * taps, taps * slot + block) / taps, sums = 12 * block;
     return (double)p->out_channels / block * inner * rows * (outs * n * each * 1.3 + sums); /* 1.3: measured */
+}
+
+double ogp_broadcast_cycles(double high, double across)
+{
+    const double products = 0.5 * high * across + 0.7; /* two a cycle, and the loop */
+    const double loads = 0.5 * (high + across) + 0.5, latency = 4;
+    return fmax(fmax(products, loads), latency);
 }

@@ -53,4 +53,7 @@ double ogp_model_rows(const struct product *p, bool in);
 double ogp_multiply_cycles(const struct ogp_plan *plan, const struct product *p);
 double ogp_reduce_cycles(const struct ogp_plan *plan, const struct product *p);
 
+/* Modelled cycles of one term of a broadcast kernel: `high` elements against `across` vectors. */
+double ogp_broadcast_cycles(double high, double across);
+
 #endif

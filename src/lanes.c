@@ -25,9 +25,7 @@ static void lay_out(struct lanes *g, const struct tiling *t)
 
 bool ogp_lanes_init(struct lanes *g, const struct ogp_plan *plan, const struct tiling *t)
 {
-    const struct problem *const p = &plan->problem;
-    const bool adjoint = plan->pass == OGP_GRAD_INPUT;
-    *g = (struct lanes){.plan = plan, .in_channels = adjoint ? p->co_g : p->ci_g, .residues = 1, .terms = 1};
+    *g = (struct lanes){.plan = plan, .in_channels = ogp_channels_in(plan), .residues = 1, .terms = 1};
     double box = 1;
     for (int a = 0; a < 3; a++) {
         struct reach *const r = &g->reach[a];
@@ -40,7 +38,7 @@ bool ogp_lanes_init(struct lanes *g, const struct ogp_plan *plan, const struct t
         if (box * (double)g->terms > 0x1p40)
             return false;
     }
-    g->lanes_all = (adjoint ? p->ci_g : p->co_g) * g->residues;
+    g->lanes_all = ogp_channels_out(plan) * g->residues;
     g->unit = t->vectors * plan->kernels->lanes;
     if (box * (double)(g->terms * g->unit) * (double)g->in_channels + box * (double)g->lanes_all > 0x1p55)
         return false; /* far beyond any scratch: products below fit */
@@ -168,11 +166,6 @@ double ogp_lanes_term_cycles(const struct lanes *g, const struct tiling *t)
     const int64_t n = t->flat == 0 ? t->out[2] : t->flat == 1 ? plane : box;
     const double runs = t->flat == 0 ? depth * height : t->flat == 1 ? depth : 1;
     const double blocks = (double)ogp_ceil_div(n, most), high = (double)n / blocks, across = (double)vectors;
-    double each = 0.5 * high * across + 0.7; /* two products a cycle, and the loop */
-    const double loads = 0.5 * (high + across) + 0.5, latency = 4;
-    if (each < loads)
-        each = loads;
-    if (each < latency)
-        each = latency;
-    return runs * blocks * each * (vectors == 1 ? 1.2 : 0.85); /* measured, against the bodies along the width */
+    return runs * blocks * ogp_broadcast_cycles(high, across) *
+           (vectors == 1 ? 1.2 : 0.85); /* measured, against the bodies along the width */
 }

@@ -183,8 +183,6 @@ static void multiply(const struct task *t, int64_t count)
 static void add_tile(const struct task *t, const struct outs *o)
 {
     pack_gy(t, o);
-    if (t->pairs.ins == 0)
-        return;
     pack_x(t, o);
     multiply(t, fill_offsets(t, o));
 }
@@ -277,7 +275,7 @@ bool ogp_lanes_reduce_prepare(struct ogp_plan *plan, int64_t limit)
 {
     struct lanes_sums g;
     const bool depthwise = plan->problem.co_g == 1 && plan->problem.g > 1;
-    if (plan->problem.co_g == 0 || (depthwise && !plan->forced) || !ogp_lanes_sums_choose(plan, limit))
+    if ((depthwise && !plan->forced) || !ogp_lanes_sums_choose(plan, limit))
         return false;
     ogp_lanes_sums_init(&g, plan, &plan->tiling);
     struct arena shared = {0}, worker = {0};

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "direct.h"
+#include "tiling.h"
 #include "util.h"
 
 bool ogp_lanes_sums_init(struct lanes_sums *g, const struct ogp_plan *plan, const struct tiling *t)
@@ -67,7 +68,7 @@ int64_t ogp_lanes_sums_block(const struct lanes_sums *g)
 
 /* What should stay in the second-level cache, and may be twice as much at a price. The sums may lie beyond it: they are
  * touched once a sweep. */
-enum { CACHE_BYTES = 448 << 10, SUM_BYTES = 1 << 20, WANTED_TASKS = 32, CYCLES_A_TASK = 100 * 1000 };
+enum { CACHE_BYTES = OGP_TILE_BYTES, SUM_BYTES = 1 << 20 };
 enum { OUTS_MOST = OGP_LONGEST_SUM };
 
 static size_t bytes_of(const struct lanes_sums *g)
@@ -85,14 +86,9 @@ static double cost_of(const struct lanes_sums *g, const struct tiling *t)
     const double calls =
         (double)ogp_ceil_div(row, block) * (double)(g->joined ? g->taps / plan->problem.axis[2].k : g->taps);
     const double high = (double)row / (double)ogp_ceil_div(row, block), across = (double)t->vectors;
-    double each = 0.5 * high * across + 0.7; /* two products a cycle, and the loop */
-    const double loads = 0.5 * (high + across) + 0.5, latency = 4;
-    if (each < loads)
-        each = loads;
-    if (each < latency)
-        each = latency;
     const double outs = (double)g->outs, lanes = (double)plan->kernels->lanes;
-    double multiply = (double)g->units * calls * (outs * each + 30 + 6 * high * across * 8 / lanes);
+    double multiply =
+        (double)g->units * calls * (outs * ogp_broadcast_cycles(high, across) + 30 + 6 * high * across * 8 / lanes);
     const double pack_x = (double)g->ins * (double)g->elements * (dense && plan->problem.axis[2].s == 1 ? 0.8 : 2);
     const double pack_gy = (double)g->lanes * outs * (dense ? 0.8 : 2);
     const double put = (double)g->ins * (double)g->taps * (double)g->lanes * 3;
@@ -102,21 +98,13 @@ static double cost_of(const struct lanes_sums *g, const struct tiling *t)
     return blocks * (tiles * (multiply + pack_x + pack_gy + 500) + put * (double)t->splits);
 }
 
-/* Keeps the tiling where it is the cheapest so far; too few tasks count as a third more. */
+/* Weighs the tiling with as many splits of batch and space as its tasks leave room for. */
 static double consider(struct ogp_plan *plan, const struct lanes_sums *g, struct tiling *t, int64_t limit,
                        double *least)
 {
-    const int64_t tiles = ogp_lanes_sums_tiles(g), others = ogp_pairs_blocks(plan, t);
-    t->splits = ogp_partials_splits(plan, (double)others, tiles, ogp_shared_limit(limit));
-    const double cost = cost_of(g, t);
-    const bool enough = others * t->splits >= WANTED_TASKS || cost < (double)WANTED_TASKS * CYCLES_A_TASK;
-    const double counted = enough ? cost : 1.33 * cost;
-    if (counted < *least) {
-        *least = counted;
-        plan->cost = cost;
-        plan->tiling = *t;
-    }
-    return counted;
+    const int64_t others = ogp_pairs_blocks(plan, t);
+    t->splits = ogp_partials_splits(plan, (double)others, ogp_lanes_sums_tiles(g), ogp_shared_limit(limit));
+    return ogp_tiling_consider(plan, t, cost_of(g, t), (double)(others * t->splits), least);
 }
 
 /* Halves the wider of the channels from all of them on; returns the least cost. */
@@ -127,9 +115,9 @@ static double try_channels(struct ogp_plan *plan, struct tiling *t, int64_t limi
     const int64_t worker = ogp_worker_limit(limit), cache = ogp_min(worker, 2 * CACHE_BYTES + SUM_BYTES);
     struct lanes_sums g;
     double best = INFINITY;
-    t->in_channels = ogp_max(1, p->ci_g);
+    t->in_channels = p->ci_g;
     t->out_channels = units * unit;
-    for (int tried = 0; tried < (plan->multiplies <= CYCLES_A_TASK ? 1 : 3);) {
+    for (int tried = 0; tried < (plan->multiplies <= OGP_CYCLES_A_TASK ? 1 : 3);) {
         if (!ogp_lanes_sums_init(&g, plan, t))
             break;
         const int64_t bytes = (int64_t)bytes_of(&g), sums = g.ins * g.taps * g.lanes * (int64_t)sizeof(double);
@@ -166,7 +154,7 @@ static void try_vectors(struct ogp_plan *plan, int64_t vectors, int64_t limit, d
             continue;
         last = all;
         const double now = try_channels(plan, &t, limit, least);
-        if (now < INFINITY && plan->multiplies <= CYCLES_A_TASK)
+        if (now < INFINITY && plan->multiplies <= OGP_CYCLES_A_TASK)
             break;
         worse = now < before || now == INFINITY ? 0 : worse + 1;
         before = fmin(before, now);

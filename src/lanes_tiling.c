@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "direct.h"
+#include "tiling.h"
 #include "util.h"
 
 /* ---- workspace ---- */
@@ -51,8 +52,7 @@ int64_t ogp_lanes_bundles_held(const struct lanes *g, int64_t shared_bytes)
 
 /* ---- the choice of a tile ---- */
 
-/* A tile's working set should stay within the second-level cache: 512 KiB on the smallest machines of interest. */
-enum { CACHE_BYTES = 448 << 10, WANTED_TASKS = 32, CYCLES_A_TASK = 100 * 1000, POSITIONS_MOST = 1024 };
+enum { POSITIONS_MOST = 1024 };
 
 static size_t bytes_of(const struct lanes *g, const struct tiling *t)
 {
@@ -81,7 +81,7 @@ static double cost_of(const struct lanes *g, const struct tiling *t)
         outs *= (double)t->out[a];
     }
     const bool dense = plan->problem.x_layout == OGP_NCDHW && plan->order[2] == 2;
-    const double in = (double)g->in_channels, blocks = (double)ogp_ceil_div(ogp_max(1, g->in_channels), t->in_channels);
+    const double in = (double)g->in_channels, blocks = (double)ogp_ceil_div(g->in_channels, t->in_channels);
     const bool shared = blocks == 1 && ogp_reach_shared(&g->reach[0]) && ogp_reach_shared(&g->reach[1]) &&
                         ogp_reach_shared(&g->reach[2]);
     const double short_rows = g->row == t->out[2] ? 0.2 : 1; /* others are joined */
@@ -93,7 +93,7 @@ static double cost_of(const struct lanes *g, const struct tiling *t)
     const double weights = (double)g->terms * lanes * all * 0.7;
     const double held = (double)(g->terms * g->bundle * g->unit * ogp_dtype_bytes(plan->problem.dtype));
     const double stream =
-        held > CACHE_BYTES ? held / 10 : 0; /* weights of a task, from beyond the second-level cache */
+        held > OGP_TILE_BYTES ? held / 10 : 0; /* weights of a task, from beyond the second-level cache */
     return task_count(g) * (pack * (shared ? 1 : classes) + classes * unpack + multiply + call + stream) + weights;
 }
 
@@ -105,11 +105,6 @@ static void shape(const struct ogp_plan *plan, struct tiling *t, int64_t positio
         t->out[a] = ogp_even_block(ogp_reach_positions(&plan->lattice[a]), ogp_max(1, left));
         left /= t->out[a];
     }
-}
-
-static int64_t channels_out(const struct ogp_plan *plan)
-{
-    return plan->pass == OGP_GRAD_INPUT ? plan->problem.ci_g : plan->problem.co_g;
 }
 
 /* How far positions run on: whatever is the cheapest. */
@@ -134,8 +129,8 @@ static bool choose_flat(struct lanes *g, const struct ogp_plan *plan, struct til
 /* Cuts the input channels, then the lanes of a bundle, until scratch and the weights of a bundle fit. */
 static bool fit(struct lanes *g, const struct ogp_plan *plan, struct tiling *t, int64_t limit)
 {
-    const int64_t worker = ogp_min(ogp_worker_limit(limit), CACHE_BYTES);
-    t->in_channels = ogp_max(1, plan->pass == OGP_GRAD_INPUT ? plan->problem.co_g : plan->problem.ci_g);
+    const int64_t worker = ogp_min(ogp_worker_limit(limit), OGP_TILE_BYTES);
+    t->in_channels = ogp_channels_in(plan);
     t->out_channels = t->vectors * plan->kernels->lanes;
     if (!choose_flat(g, plan, t))
         return false;
@@ -154,20 +149,6 @@ static bool fit(struct lanes *g, const struct ogp_plan *plan, struct tiling *t, 
         else
             return false;
     }
-}
-
-/* Keeps the tiling where it is the cheapest so far; too few tasks count as a third more. */
-static double consider(struct ogp_plan *plan, const struct lanes *g, const struct tiling *t, double *least)
-{
-    const double cost = cost_of(g, t);
-    const bool enough = task_count(g) >= WANTED_TASKS || cost < (double)WANTED_TASKS * CYCLES_A_TASK;
-    const double counted = enough ? cost : 1.33 * cost;
-    if (counted < *least) {
-        *least = counted;
-        plan->cost = cost;
-        plan->tiling = *t;
-    }
-    return counted;
 }
 
 static bool same_shape(const struct tiling *a, const struct tiling *b)
@@ -191,13 +172,13 @@ static bool try_vectors(struct ogp_plan *plan, int64_t vectors, int64_t limit, d
         last = t;
         if (g.lanes_all <= (vectors - 1) * plan->kernels->lanes)
             return false;
-        double now = consider(plan, &g, &t, least);
-        for (int cut = 0; cut < 3 && g.bundle > 1 && now > CYCLES_A_TASK; cut++) {
+        double now = ogp_tiling_consider(plan, &t, cost_of(&g, &t), task_count(&g), least);
+        for (int cut = 0; cut < 3 && g.bundle > 1 && now > OGP_CYCLES_A_TASK; cut++) {
             t.out_channels = ogp_even_block(g.units, ogp_ceil_div(g.bundle, 2)) * g.unit;
             ogp_lanes_init(&g, plan, &t);
-            now = fmin(now, consider(plan, &g, &t, least));
+            now = fmin(now, ogp_tiling_consider(plan, &t, cost_of(&g, &t), task_count(&g), least));
         }
-        if (plan->multiplies <= CYCLES_A_TASK)
+        if (plan->multiplies <= OGP_CYCLES_A_TASK)
             break;
         worse = now < before ? 0 : worse + 1;
         before = fmin(before, now);
@@ -209,7 +190,7 @@ bool ogp_lanes_correlate_prepare(struct ogp_plan *plan, int64_t limit)
 {
     double least = INFINITY;
     struct lanes g;
-    if (channels_out(plan) == 0 || (channels_out(plan) == 1 && plan->problem.g > 1 && !plan->forced))
+    if (ogp_channels_out(plan) == 1 && plan->problem.g > 1 && !plan->forced)
         return false;
     for (int64_t vectors = 1; vectors <= OGP_LANE_VECTORS_MOST; vectors++)
         if (!try_vectors(plan, vectors, limit, &least))

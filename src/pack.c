@@ -189,9 +189,11 @@ void ogp_unpack(const struct ogp_plan *plan, const struct volume *out, const str
             char *to = out->data + (c * out->c + d * step_d) * bytes;
             const char *from = in + (c * block->channel + d * block->plane) * bytes;
             const double b = load_bias(plan, bias, c);
-            if (step_w == 1)
+            if (step_w == 1) {
                 plan->kernels->unpack_rows(to, step_h, from, block->row, span[1].count, span[2].count, b, accumulate);
-            for (int64_t h = 0; h < span[1].count && step_w != 1; h++)
+                continue;
+            }
+            for (int64_t h = 0; h < span[1].count; h++)
                 plan->kernels->scatter(to + h * step_h * bytes, step_w, from + h * block->row * bytes, span[2].count, b,
                                        accumulate);
         }

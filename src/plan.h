@@ -75,4 +75,14 @@ static inline int64_t ogp_shared_limit(int64_t limit)
     return (limit < OGP_DEFAULT_WORKSPACE ? limit : OGP_DEFAULT_WORKSPACE) / 2;
 }
 
+/* Channels of a group that are read, and that are computed. */
+static inline int64_t ogp_channels_in(const struct ogp_plan *plan)
+{
+    return plan->pass == OGP_GRAD_INPUT ? plan->problem.co_g : plan->problem.ci_g;
+}
+static inline int64_t ogp_channels_out(const struct ogp_plan *plan)
+{
+    return plan->pass == OGP_GRAD_INPUT ? plan->problem.ci_g : plan->problem.co_g;
+}
+
 #endif

@@ -6,12 +6,8 @@
 #include "direct.h"
 #include "util.h"
 
-/* A tile's working set should stay within the second-level cache: 512 KiB on the smallest machines of interest. */
-enum { CACHE_BYTES = 448 << 10 };
 /* Longest stretch of the vector axis in one tile, and of its taps: bounds of the row pitch. */
 enum { LONGEST_ROW = 512, LONGEST_TAPS = 64 };
-/* Work is cut into this many tasks at least where each is still worth the handling. */
-enum { WANTED_TASKS = 32, CYCLES_A_TASK = 100 * 1000 };
 
 /* The outputs of a box whose classes have `out` members each. */
 static void fit_boxes(const struct ogp_plan *plan, struct tiling *t)
@@ -76,14 +72,14 @@ static double multiplies_of(const struct tiling *t)
 static bool take_whole(const struct ogp_plan *plan, const struct tiling_model *model, struct tiling *t,
                        int64_t in_channels, int64_t out_channels, int64_t limit)
 {
-    if (plan->multiplies > CYCLES_A_TASK)
+    if (plan->multiplies > OGP_CYCLES_A_TASK)
         return false;
     struct tiling whole = *t;
     whole.out[0] = ogp_lattice_members(&plan->lattice[0]);
     whole.out[1] = ogp_lattice_members(&plan->lattice[1]);
     whole.in_channels = ogp_max(in_channels, 1);
     whole.out_channels = ogp_max(out_channels, 1);
-    if (multiplies_of(&whole) > CYCLES_A_TASK)
+    if (multiplies_of(&whole) > OGP_CYCLES_A_TASK)
         return false;
     fit_boxes(plan, &whole);
     if ((int64_t)model->bytes(plan, &whole) > limit)
@@ -111,7 +107,8 @@ static void grow(const struct ogp_plan *plan, const struct tiling_model *model, 
             fit_boxes(plan, &next);
             const double next_cost = model->cost(plan, &next);
             if (next_cost < best_cost && (int64_t)model->bytes(plan, &next) <= limit &&
-                (model->tasks(plan, &next) >= WANTED_TASKS || next_cost < (double)WANTED_TASKS * CYCLES_A_TASK)) {
+                (model->tasks(plan, &next) >= OGP_WANTED_TASKS ||
+                 next_cost < (double)OGP_WANTED_TASKS * OGP_CYCLES_A_TASK)) {
                 best = next;
                 best_cost = next_cost;
             }
@@ -149,7 +146,7 @@ bool ogp_tiling_choose(struct ogp_plan *plan, const struct tiling_model *model, 
         struct tiling t = smallest(plan, most);
         if (!shrink(plan, model, &t, limit))
             continue;
-        const int64_t cache_limit = ogp_min(limit, CACHE_BYTES);
+        const int64_t cache_limit = ogp_min(limit, OGP_TILE_BYTES);
         if (!take_whole(plan, model, &t, in_channels, out_channels, cache_limit)) {
             grow(plan, model, &t, in_channels, out_channels, cache_limit);
             even_out(plan, &t, in_channels, out_channels);
@@ -162,4 +159,16 @@ bool ogp_tiling_choose(struct ogp_plan *plan, const struct tiling_model *model, 
     }
     plan->cost = best_cost;
     return best_cost < INFINITY;
+}
+
+double ogp_tiling_consider(struct ogp_plan *plan, const struct tiling *t, double cost, double tasks, double *least)
+{
+    const bool enough = tasks >= OGP_WANTED_TASKS || cost < (double)OGP_WANTED_TASKS * OGP_CYCLES_A_TASK;
+    const double counted = enough ? cost : 1.33 * cost;
+    if (counted < *least) {
+        *least = counted;
+        plan->cost = cost;
+        plan->tiling = *t;
+    }
+    return counted;
 }

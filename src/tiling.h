@@ -5,6 +5,10 @@
 
 #include "plan.h"
 
+/* A tile's working set should stay within the second-level cache: 512 KiB on the smallest machines of interest. Work is
+ * cut into so many tasks at least where each is still worth the handling. */
+enum { OGP_TILE_BYTES = 448 << 10, OGP_WANTED_TASKS = 32, OGP_CYCLES_A_TASK = 100 * 1000 };
+
 /* What a pass says of a tiling: scratch of one worker, cycles of the whole pass on one core, number of tasks. */
 struct tiling_model {
     size_t (*bytes)(const struct ogp_plan *, const struct tiling *);
@@ -22,5 +26,9 @@ static inline bool ogp_by_class(const struct lattice *lat, int a)
 /* Fills plan->tiling; false where not even the smallest tile fits the limit. channels: of a group, in and out. */
 bool ogp_tiling_choose(struct ogp_plan *plan, const struct tiling_model *model, int64_t in_channels,
                        int64_t out_channels, int64_t limit);
+
+/* Keeps a tiling of this cost where it is the cheapest so far; too few tasks count as a third more. Returns the cost so
+ * counted. */
+double ogp_tiling_consider(struct ogp_plan *plan, const struct tiling *t, double cost, double tasks, double *least);
 
 #endif
