@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -149,6 +150,14 @@ def test_work_is_counted_as_the_direct_computation():
     pattern = small()
     assert bench_perf.flops(pattern, "forward") == 2 * torch.Size(pattern.y_shape).numel() * 2 * 18
     assert bench_perf.flops(pattern, "forward_backward") == 3 * bench_perf.flops(pattern, "forward")
+
+
+def test_elementwise_precision_is_direct():
+    k9 = PATTERNS[4]
+    for precision, config in (("auto", "fourier"), ("elementwise", "direct-rows")):
+        pattern = replace(k9, precision=precision)
+        assert bench_passes.layer(pattern, "ours").precision == precision
+        assert config in bench_perf.plans(pattern, "forward", threads=1)["plan"]
 
 
 def test_a_seismic_volume_is_timed_warm_and_its_chunks_sent_direct_are_counted(tmp_path):

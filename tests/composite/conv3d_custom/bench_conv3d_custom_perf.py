@@ -4,6 +4,7 @@
   python3 bench_conv3d_custom_perf.py                              all passes of all patterns, full size
   python3 bench_conv3d_custom_perf.py --pattern train04 --scale 0.25
   python3 bench_conv3d_custom_perf.py --scaling --pattern train04,train05
+  python3 bench_conv3d_custom_perf.py --precision elementwise --pattern train04,train05
   python3 bench_conv3d_custom_perf.py --data seismic --warm --pattern train05
   python3 bench_conv3d_custom_perf.py --mode precision
   python3 bench_conv3d_custom_perf.py --device npu --no-hf32       the default device where torch_npu finds one
@@ -13,6 +14,7 @@ import argparse
 import importlib.util
 import signal
 import sys
+from dataclasses import replace
 
 import bench_device
 import bench_extras
@@ -28,6 +30,7 @@ from bench_volumes import VOLUMES
 from patterns import PATTERNS
 
 from oil_gas_ops_prospect.conv3d_custom import npu_available
+from oil_gas_ops_prospect.conv3d_custom.problem import PRECISIONS
 
 
 def _options(arguments):
@@ -43,6 +46,7 @@ def _options(arguments):
     add("--device", default="npu" if npu_available() else "cpu")
     add("--no-hf32", dest="hf32", action="store_false", help="NPU: no rounding of float32 convolutions to HF32")
     add("--backend", choices=("auto", "c", "composite"), default="auto", help="what ours runs on")
+    add("--precision", choices=PRECISIONS, default="auto", help="of ours; elementwise: its direct kernels alone")
     add("--data", choices=VOLUMES, default="noise", help="perf: what fills the tensors")
     add("--warm", action="store_true", help="perf: also time the C core into outputs that are there already")
     add("--no-native", dest="native", action="store_false", help="ours alone")
@@ -52,7 +56,8 @@ def _options(arguments):
     add("--csv", metavar="FILE")
     add("--plot", metavar="FILE", help="perf: PNG bar chart; needs matplotlib")
     options = parser.parse_args(arguments)
-    options.patterns = _chosen(parser, options.pattern, options.scale)
+    patterns = _chosen(parser, options.pattern, options.scale)
+    options.patterns = [replace(pattern, precision=options.precision) for pattern in patterns]
     options.passes = listed(parser, "passes", options.passes, PASSES)
     _check_files(parser, options)
     return options

@@ -6,6 +6,7 @@ import os
 import re
 import tempfile
 import time
+from functools import partial
 from unittest import mock
 
 import torch
@@ -20,8 +21,8 @@ PASSES = ("forward", "grad_input", "grad_weight", "forward_backward")
 
 def layer(pattern, kind):
     """The module of a pattern. kind: 'ours' or 'native'."""
-    cls = {"ours": Conv3d, "native": nn.Conv3d}[kind]
-    return cls(
+    make = {"ours": partial(Conv3d, precision=pattern.precision), "native": nn.Conv3d}[kind]
+    return make(
         pattern.cin,
         pattern.cout,
         pattern.kernel,

@@ -14,8 +14,8 @@ from bench_passes import PASSES, Passes, layer
 from oil_gas_ops_prospect import _core
 from oil_gas_ops_prospect.conv3d_custom import conv3d_backend
 from oil_gas_ops_prospect.conv3d_custom.device import module_backend
+from oil_gas_ops_prospect.conv3d_custom.problem import PADDING_MODES, PRECISIONS
 
-_MODES = ("zeros", "reflect", "replicate", "circular")
 _PARTS = {"forward_backward": ("forward", "grad_input", "grad_weight")}
 _NEEDS = {**_PARTS, "grad_input": ("forward",), "grad_weight": ("forward",)}
 BUDGET = 4.0  # seconds that repeats of one pass may take on one side, beyond the second
@@ -140,8 +140,8 @@ def tensor_bytes(pattern, name, itemsize=4):
 def plans(pattern, name, threads, dtype=0):
     """What the C core does: the most workspace of the pass's parts, and their plans as they describe themselves.
     dtype: 0 for f32, 1 for f64."""
-    padding = _MODES.index(pattern.padding_mode)
-    geometry = (pattern.stride, pattern.padding, pattern.padding, pattern.dilation, pattern.groups, padding, 0)
+    codes = (PADDING_MODES.index(pattern.padding_mode), PRECISIONS.index(pattern.precision))
+    geometry = (pattern.stride, pattern.padding, pattern.padding, pattern.dilation, pattern.groups, *codes)
     problem = (geometry, dtype, pattern.x_shape, pattern.w_shape)
     parts = _PARTS.get(name, (name,))
     return {

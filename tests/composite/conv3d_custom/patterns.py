@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Pattern:
-    """One convolution. Triples are (depth, height, width); n, d, h, w are the batch and the input's extents."""
+    """One convolution. Triples are (depth, height, width); n, d, h, w are the batch and the input's extents. precision is
+    how ours may round."""
 
     name: str
     cin: int
@@ -25,6 +26,7 @@ class Pattern:
     d: int
     h: int
     w: int
+    precision: str = "auto"
 
     @property
     def x_shape(self):
