@@ -114,26 +114,43 @@ static unsigned char *element(const struct tensor *t, int64_t index)
     return t->first + at * (int64_t)tensor_item(t);
 }
 
+/* Bytes from an element to the next of its row. */
+static int64_t row_step(const struct tensor *t)
+{
+    return t->extent[4] > 1 ? t->stride[4] * (int64_t)tensor_item(t) : 0;
+}
+
+static double value_at(const struct tensor *t, const unsigned char *at)
+{
+    return t->dtype == OGP_F64 ? *(const double *)(const void *)at : (double)*(const float *)(const void *)at;
+}
+
+static void put_at(const struct tensor *t, unsigned char *at, double value)
+{
+    if (t->dtype == OGP_F64)
+        *(double *)(void *)at = value;
+    else
+        *(float *)(void *)at = (float)value;
+}
+
 double tensor_get(const struct tensor *t, int64_t index)
 {
-    const void *at = element(t, index);
-    return t->dtype == OGP_F64 ? *(const double *)at : (double)*(const float *)at;
+    return value_at(t, element(t, index));
 }
 
 void tensor_set(struct tensor *t, int64_t index, double value)
 {
-    void *at = element(t, index);
-    if (t->dtype == OGP_F64)
-        *(double *)at = value;
-    else
-        *(float *)at = (float)value;
+    put_at(t, element(t, index), value);
 }
 
 void tensor_set_all(struct tensor *t, double value)
 {
-    const int64_t count = tensor_count(t);
-    for (int64_t i = 0; i < count; i++)
-        tensor_set(t, i, value);
+    const int64_t count = tensor_count(t), step = row_step(t);
+    for (int64_t i = 0; i < count; i += t->extent[4]) {
+        unsigned char *const row = element(t, i);
+        for (int64_t w = 0; w < t->extent[4]; w++)
+            put_at(t, row + w * step, value);
+    }
 }
 
 void tensor_fill(struct tensor *t, enum fill fill, uint64_t seed)
@@ -146,27 +163,41 @@ void tensor_fill(struct tensor *t, enum fill fill, uint64_t seed)
     }
 }
 
+void tensor_values(const struct tensor *t, double *values)
+{
+    const int64_t count = tensor_count(t), step = row_step(t);
+    for (int64_t i = 0; i < count; i += t->extent[4]) {
+        const unsigned char *const row = element(t, i);
+        for (int64_t w = 0; w < t->extent[4]; w++)
+            values[i + w] = value_at(t, row + w * step);
+    }
+}
+
 void tensor_bits(const struct tensor *t, void *bits)
 {
-    const int64_t count = tensor_count(t);
+    const int64_t count = tensor_count(t), step = row_step(t);
     const size_t item = tensor_item(t);
-    for (int64_t i = 0; i < count; i++)
-        memcpy((unsigned char *)bits + (size_t)i * item, element(t, i), item);
+    unsigned char *out = bits;
+    for (int64_t i = 0; i < count; i += t->extent[4]) {
+        const unsigned char *const row = element(t, i);
+        for (int64_t w = 0; w < t->extent[4]; w++, out += item)
+            memcpy(out, row + w * step, item);
+    }
 }
 
 static int all_bytes(const unsigned char *at, size_t bytes, int value)
 {
-    for (size_t i = 0; i < bytes; i++)
-        if (at[i] != value)
-            return 0;
-    return 1;
+    return bytes == 0 || (at[0] == value && memcmp(at, at + 1, bytes - 1) == 0);
 }
 
 int tensor_guards_intact(struct tensor *t)
 {
-    const int64_t count = tensor_count(t);
-    for (int64_t i = 0; i < count; i++)
-        memset(element(t, i), t->guard, tensor_item(t));
+    const int64_t count = tensor_count(t), step = row_step(t);
+    for (int64_t i = 0; i < count; i += t->extent[4]) {
+        unsigned char *const row = element(t, i);
+        for (int64_t w = 0; w < t->extent[4]; w++)
+            memset(row + w * step, t->guard, tensor_item(t));
+    }
     return all_bytes(t->memory, t->bytes, t->guard);
 }
 

@@ -44,7 +44,8 @@ void tensor_set_all(struct tensor *t, double value);
 void tensor_fill(struct tensor *t, enum fill fill, uint64_t seed);
 size_t tensor_item(const struct tensor *t); /* bytes of an element */
 
-/* Copies the elements' bits out in dense order. */
+/* Copies the elements out in dense order: their values, their bits. */
+void tensor_values(const struct tensor *t, double *values);
 void tensor_bits(const struct tensor *t, void *bits);
 
 /* Whether all bytes that belong to no element still hold the guard byte. Wipes the elements. */

@@ -195,9 +195,12 @@ double direct_bound(enum ogp_dtype dtype, int64_t terms)
 
 static double norm(const struct tensor *t)
 {
-    double sum = 0;
-    for (int64_t i = 0, count = tensor_count(t); i < count; i++)
-        sum += tensor_get(t, i) * tensor_get(t, i);
+    const int64_t count = tensor_count(t);
+    double *const values = test_alloc((size_t)count * sizeof(double)), sum = 0;
+    tensor_values(t, values);
+    for (int64_t i = 0; i < count; i++)
+        sum += values[i] * values[i];
+    free(values);
     return sqrt(sum);
 }
 

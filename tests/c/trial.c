@@ -153,19 +153,22 @@ static void compare(const struct trial *t, const struct way *way, int out, const
     const double unit = got->dtype == OGP_F64 ? 0x1p-53 : 0x1p-24;
     const double transformed =
         way->exact || pass_inputs(t->pass) < 2 ? 0 : unit * transform_bound(way->describe, &t->ops, INT64_MAX);
+    double *const values = test_alloc((size_t)want->count * sizeof(double));
+    tensor_values(got, values);
     for (int64_t i = 0; i < want->count; i++) {
-        const double value = tensor_get(got, i), before = prior ? prior[i] : 0;
+        const double value = values[i], before = prior ? prior[i] : 0;
         const double expected = want->value[i] + before, mag = want->mag[i] + fabs(before);
         const double error = fabs(value - expected), allowed = direct_bound(got->dtype, want->terms[i]) * unit * mag + transformed;
         const double rounded = t->fill == FILL_INTEGERS && !way->exact ? fabs(rint(value) - expected) : error;
         if (t->fill == FILL_INTEGERS ? !(rounded == 0) : !(error <= allowed)) {
             trial_fail(t, way, "output %d, element %" PRId64 " of %" PRId64 ": expected %.17g, got %.17g (bound %.3g)",
                        out, i, want->count, expected, value, t->fill == FILL_INTEGERS ? 0 : allowed);
-            return;
+            break;
         }
         if (mag > 0 && error / (unit * mag) > counts.worst)
             counts.worst = error / (unit * mag);
     }
+    free(values);
 }
 
 /* ---- running ---- */
@@ -267,8 +270,7 @@ static void run_accumulating(struct trial *t, struct way *way, const ogp_plan *p
         const int64_t count = tensor_count(&t->ops.out[i]);
         tensor_fill(&t->ops.out[i], t->fill, mix(t->turn, 77));
         prior[i] = test_alloc((size_t)count * sizeof(double));
-        for (int64_t e = 0; e < count; e++)
-            prior[i][e] = tensor_get(&t->ops.out[i], e);
+        tensor_values(&t->ops.out[i], prior[i]);
     }
     if (execute(t, way, plan, pool_get(at), ogp_plan_workspace_bytes(plan, pools[at].threads)))
         for (int i = 0; i < t->outputs; i++)
