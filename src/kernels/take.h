@@ -80,14 +80,13 @@ INLINE T value_of(TINT bits)
     return value;
 }
 
-__attribute__((noinline)) static TINT largest(V_int v)
+INLINE TINT largest(V_int v)
 {
-    TINT lanes[LANES], most;
-    __builtin_memcpy(lanes, &v, sizeof v);
-    most = lanes[0];
-    for (int k = 1; k < LANES; k++)
-        most = lanes[k] > most ? lanes[k] : most;
-    return most;
+    const V_int lane = {LANE_NUMBERS};
+    UNROLL
+    for (int half = LANES / 2; half > 0; half /= 2)
+        v = v_greater((V_int)v_shuffle((V)v, lane ^ half), v);
+    return v[0];
 }
 
 static void take(struct ogp_take *t)
