@@ -164,7 +164,7 @@ static void multiply_channels(const struct ogp_plan *plan, const struct product 
                               const char *w, int64_t channels, const int64_t *offset, bool accumulate)
 {
     const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype);
-    struct ogp_multiply m = {.w = w, .offset = offset, .y_step = p->y.channel, .taps = p->taps[2],
+    struct ogp_multiply m = {.w = w, .offset = offset, .y_step = p->y.channel, .taps = p->taps[2], .tap = 1,
                              .vectors = vectors(plan, p->out[2])};
     for (int64_t d = 0; d < p->out[0]; d++)
         for (int64_t h = 0; h < p->out[1]; h++) {
@@ -255,7 +255,7 @@ void ogp_reduce_block(const struct ogp_plan *plan, const struct product *p, doub
     const int64_t row_step = by_rows ? ogp_even_block(p->taps[1], k->rows_most) : 1;
     const int64_t co_step = by_rows ? 1 : ogp_even_block(p->out_channels, k->channels_most);
     struct ogp_reduce m = {.gy_channel = p->y.channel, .gy_plane = p->y.plane, .gy_row = p->y.row,
-                           .x_plane = p->x.plane, .x_row = p->x.row, .n = p->out[2]};
+                           .x_plane = p->x.plane, .x_row = p->x.row, .tap = 1, .n = p->out[2]};
     for (int64_t co = 0; co < p->out_channels; co += co_step)
         for (int64_t ci = 0; ci < p->in_channels; ci++)
             for (int64_t d = 0; d < p->taps[0]; d++)

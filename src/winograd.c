@@ -16,13 +16,15 @@ struct winograd ogp_winograd(const struct ogp_plan *plan, const struct tiling *t
     struct winograd f = {.row = &plan->kernels->winograd[t->winograd[0]][t->winograd[1]],
                          .columns = t->columns,
                          .taps = plan->problem.axis[2].k,
+                         .tap = plan->problem.axis[2].l,
                          .bytes = ogp_dtype_bytes(plan->problem.dtype)};
     for (int a = 0; a < 2; a++) {
         f.points[a] = ogp_winograd_points(t->winograd[a]);
         f.outs[a] = ogp_winograd_outputs(t->winograd[a]);
     }
     f.bins = f.points[0] * f.points[1];
-    f.reach = ogp_round_up(f.columns + f.taps - 1, lanes);
+    f.window = (f.taps - 1) * f.tap + 1;
+    f.reach = ogp_round_up(f.columns + f.window - 1, lanes);
     f.x_row = ogp_odd_lines(f.reach, f.bytes);
     f.y_row = ogp_odd_lines(f.columns, f.bytes);
     f.chunks = ogp_ceil_div(plan->lattice[2].out_extent, f.columns);
@@ -39,7 +41,7 @@ bool ogp_winograd_applies(const struct ogp_plan *plan)
     for (int a = 0; a < 3; a++) {
         const struct lattice *const lat = &plan->lattice[a];
         if (axis[a].s != 1 || lat->fold || lat->lcm == INT64_MAX || (a < 2 && axis[a].k != 3 && axis[a].k != 1) ||
-            (a == 2 && (lat->classes > 1 || axis[a].k > plan->kernels->lanes + 1)))
+            (a == 2 && ogp_mul_saturated(axis[a].k - 1, axis[a].l) > plan->kernels->lanes))
             return false;
     }
     return true;
@@ -92,6 +94,15 @@ struct span ogp_winograd_span(const struct ogp_plan *plan, int axis, int64_t at)
     return ogp_span_at(&plan->lattice[axis], true, plan->tiling.out[axis], at);
 }
 
+struct sampling ogp_winograd_sampling(const struct ogp_plan *plan, const struct winograd *f, int axis, struct span span)
+{
+    const struct lattice *const lat = &plan->lattice[axis];
+    const struct piece piece = ogp_whole_piece(lat, span.start);
+    return (struct sampling){piece.in0, axis == 2 ? 1 : piece.in_step,
+                             span.count + (axis == 2 ? f->window : piece.taps) - 1, lat->in_extent,
+                             lat->adjoint ? OGP_ZEROS : lat->padding};
+}
+
 /* ---- reading ---- */
 
 void ogp_winograd_carve_reader(struct arena *a, const struct winograd *f, struct winograd_reader *r)
@@ -119,8 +130,8 @@ void ogp_winograd_aim(struct winograd_reader *r, bool spread)
     const struct sampling *const width = &r->sampling[2];
     for (int a = 0; a < 2; a++)
         r->rows[a] = spread ? f->outs[a] : f->points[a];
-    const int64_t lanes = r->plan->kernels->lanes, outs = width->count - (spread ? 0 : f->taps - 1);
-    r->vectors = ogp_ceil_div(ogp_round_up(outs, lanes) + (spread ? 0 : f->taps - 1), lanes);
+    const int64_t lanes = r->plan->kernels->lanes, more = spread ? 0 : f->window - 1;
+    r->vectors = ogp_ceil_div(ogp_round_up(width->count - more, lanes) + more, lanes);
     r->transform = spread ? f->row->spread : f->row->forward;
     r->inside = ogp_sampled(width);
     r->in_place = width->padding == OGP_ZEROS && (r->volume.axis[2] == 1 || width->count == 1);
@@ -219,7 +230,7 @@ struct winograd_finding ogp_winograd_judge(const struct winograd_reader *r, char
                              .step = ogp_winograd_loud_step(f),
                              .segments = ((r->rows[0] + 1) / 2) * ((r->rows[1] + 1) / 2),
                              .vectors = r->vectors,
-                             .taps = f->taps,
+                             .window = f->window,
                              .lo = r->inside.lo,
                              .hi = r->inside.hi,
                              .expected = r->expected,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tiles between exact small transforms of depth and height (Winograd), the width direct. A unit is one tile of one
  * sample and group: all its input channels are transformed, and meet in each bin in a convolution along the width. The
- * width passes in chunks of `columns` outputs; each reads the taps - 1 columns behind it as well. */
+ * width passes in chunks of `columns` outputs; each reads the window - 1 columns behind it as well. A dilated depth or
+ * height has tiles of one class each (lattice.h), a dilated width has taps some columns apart. */
 #ifndef OGP_WINOGRAD_H
 #define OGP_WINOGRAD_H
 
@@ -26,8 +27,9 @@ static inline int64_t ogp_winograd_outputs(int row)
 struct winograd {
     const struct ogp_winograd_row *row;
     int64_t points[2], outs[2], bins; /* of depth and height */
-    int64_t columns, taps;            /* outputs of a chunk, taps of the width */
-    int64_t reach;                    /* columns of a transformed row, whole vectors >= columns + taps - 1 */
+    int64_t columns;                  /* outputs of a chunk */
+    int64_t taps, tap, window;        /* of the width: taps, columns between two, columns of all */
+    int64_t reach;                    /* columns of a transformed row, whole vectors >= columns + window - 1 */
     int64_t x_row, y_row;             /* from row to row of transformed inputs, and of outputs or gy */
     int64_t chunks;                   /* of the width */
     int64_t bytes;                    /* of an element */
@@ -36,7 +38,7 @@ struct winograd {
 struct winograd ogp_winograd(const struct ogp_plan *plan, const struct tiling *t);
 
 /* Whether the transforms can serve this problem at all: kernels of 3 taps or 1 on depth and height, 3 on one of them,
- * no stride, nothing folds, and rounding errors that the caller allows to follow the norm of a window. */
+ * a window of at most a vector and a column of the width, no stride, nothing folds, and rounding errors that the caller allows to follow the norm of a window. */
 bool ogp_winograd_applies(const struct ogp_plan *plan);
 
 /* Takes the tiling whose rows and columns are the cheapest, and sets plan->cost; false where nothing fits the limit or
@@ -52,6 +54,9 @@ int64_t ogp_winograd_tiles(const struct ogp_plan *plan, const struct tiling *t, 
 
 /* The span of the at-th tile of an axis; it may be empty. */
 struct span ogp_winograd_span(const struct ogp_plan *plan, int axis, int64_t at);
+
+/* What a tile of these outputs reads: of an axis of x, or of gy in grad input. The width: of a chunk. */
+struct sampling ogp_winograd_sampling(const struct ogp_plan *plan, const struct winograd *f, int axis, struct span span);
 
 /* ---- reading ---- */
 

@@ -100,11 +100,8 @@ static void aim(const struct winograd_tile *tile)
     r->volume = adjoint ? tile->job->y : tile->job->x;
     r->volume.data +=
         (tile->place.n * r->volume.n + tile->place.group * ogp_channels_in(plan) * r->volume.c) * tile->f->bytes;
-    for (int a = 0; a < 3; a++) {
-        const struct piece piece = ogp_whole_piece(&plan->lattice[a], tile->span[a].start);
-        r->sampling[a] = (struct sampling){piece.in0, piece.in_step, tile->span[a].count + piece.taps - 1,
-                                           plan->lattice[a].in_extent, adjoint ? OGP_ZEROS : plan->lattice[a].padding};
-    }
+    for (int a = 0; a < 3; a++)
+        r->sampling[a] = ogp_winograd_sampling(plan, tile->f, a, tile->span[a]);
     ogp_winograd_aim(r, false);
 }
 

@@ -5,14 +5,14 @@
 
 /* ---- muted outputs ---- */
 
-/* Keeps of zero those columns at which a run of `taps` begins, rows and planes likewise; whether any are left. */
+/* Keeps of zero those columns whose taps are all zero, rows and planes likewise; whether any are left. */
 static bool erode(const struct winograd *f, uint8_t *zero)
 {
     const int64_t nh = f->points[1], width = f->reach;
     uint8_t any = 0;
     for (int64_t k = 0; k < f->bins; k++)
         for (int64_t i = 0; i < f->columns; i++)
-            for (int64_t t = 1; t < f->taps; t++)
+            for (int64_t t = f->tap; t < f->window; t += f->tap)
                 zero[k * width + i] &= zero[k * width + i + t];
     for (int64_t d = 0; d < f->points[0]; d++)
         for (int64_t h = 0; h < f->outs[1]; h++)
@@ -82,6 +82,7 @@ static void multiply(const struct winograd_tile *tile, int64_t out, int64_t coun
     struct ogp_multiply m = {.offset = s->offset,
                              .y_step = s->y_channel,
                              .taps = f->taps,
+                             .tap = f->tap,
                              .vectors = ogp_ceil_div(tile->span[2].count, plan->kernels->lanes)};
     for (int64_t b = 0; b < f->bins; b++) {
         for (int64_t c = b * count / f->bins; c < (b + 1) * count / f->bins; c++)

@@ -62,12 +62,10 @@ static void aim(const struct task *task, struct winograd_reader *r, bool is_x, i
     r->volume = is_x ? task->job->x : task->job->y;
     const int64_t first = is_x ? pairs->group * p->ci_g + pairs->ci : pairs->group * p->co_g + pairs->co;
     r->volume.data += (n * r->volume.n + first * r->volume.c) * task->f->bytes;
-    for (int a = 0; a < 3; a++) {
-        const struct piece piece = ogp_whole_piece(&task->plan->lattice[a], span[a].start);
+    for (int a = 0; a < 3; a++)
         r->sampling[a] =
-            is_x ? (struct sampling){piece.in0, piece.in_step, span[a].count + piece.taps - 1, p->axis[a].i, p->padding}
+            is_x ? ogp_winograd_sampling(task->plan, task->f, a, span[a])
                  : (struct sampling){span[a].start, span[a].step, span[a].count, p->axis[a].o, OGP_ZEROS};
-    }
     ogp_winograd_aim(r, !is_x);
 }
 
@@ -110,7 +108,7 @@ static void multiply_bin(const struct task *task, int64_t b, int64_t out, struct
     for (int64_t in = 0; in < ins; in++)
         for (int64_t t = 0; t < f->taps; t += most) {
             m->sum = sums + (in * f->taps + t) * channels;
-            m->x = s->x + (b * s->x_bin + in * s->x_channel + t) * f->bytes;
+            m->x = s->x + (b * s->x_bin + in * s->x_channel + t * f->tap) * f->bytes;
             k->reduce_channels[channels][ogp_min(most, f->taps - t)](m);
         }
 }
@@ -122,6 +120,7 @@ static void multiply(struct task *task)
     struct ogp_reduce m = {.gy_channel = task->s->gy_channel,
                            .gy_row = f->y_row,
                            .x_row = f->x_row,
+                           .tap = f->tap,
                            .planes = 1,
                            .rows = task->tiles,
                            .n = ogp_round_up(task->columns, task->plan->kernels->lanes)};
@@ -129,6 +128,18 @@ static void multiply(struct task *task)
         for (int64_t out = 0; out < task->pairs.outs; out += channel_block(task))
             multiply_bin(task, b, out, &m);
     task->tiles = 0;
+}
+
+/* Class by class of the width. */
+static void go_direct(const struct task *task, int64_t n, const struct span span[3])
+{
+    const struct ogp_plan direct = ogp_direct_plan(task->plan);
+    const int64_t classes = ogp_min(task->f->tap, span[2].count);
+    for (int64_t c = 0; c < classes; c++) {
+        const struct span one[3] = {span[0], span[1],
+                                    {span[2].start + c, task->f->tap, ogp_ceil_div(span[2].count - c, task->f->tap)}};
+        ogp_reduce_spans(task->job, &direct, task->direct, &task->pairs, n, one, task->s->taps, NULL);
+    }
 }
 
 static void add_tile(struct task *task, int64_t n, const struct span span[3])
@@ -144,8 +155,7 @@ static void add_tile(struct task *task, int64_t n, const struct span span[3])
         task->tiles++;
         return;
     }
-    const struct ogp_plan direct = ogp_direct_plan(task->plan);
-    ogp_reduce_spans(task->job, &direct, task->direct, &task->pairs, n, span, task->s->taps, NULL);
+    go_direct(task, n, span);
 }
 
 /* Adds taps [tap of depth and height][output channel of a block] of one input channel and width tap to their places. */

@@ -9,11 +9,11 @@
 
 /* The multiply stage: rows of y (+)= a sum over terms q < terms of a FIR along the width,
  *
- *   channels[C]   y[c*y_step + i] = sum over q, t < taps:         w[(q*taps + t)*C + c] * x[offset[q] + t + i]
+ *   channels[C]   y[c*y_step + i] = sum over q, t < taps:         w[(q*taps + t)*C + c] * x[offset[q] + t*tap + i]
  *   rows[R][K]    y[r*y_step + i] = sum over q, t < taps, k < K:  w[(q*taps + t)*K + k] * x[offset[q] + (r+k)*x_step + t + i]
  *
  * for c < C or r < R, 0 <= i < vectors*lanes. With accumulate the sum is added to y, without it y is not read.
- * It reads x[.. vectors*lanes + taps - 1) of each row. In `rows` one loaded vector of x serves up to K output rows.
+ * It reads x[.. vectors*lanes + (taps - 1)*tap) of each row; rows has no tap, its taps are neighbours. In `rows` one loaded vector of x serves up to K output rows.
  * Sums run in the element type: the caller keeps terms*taps(*K) <= OGP_LONGEST_SUM. */
 enum { OGP_LONGEST_SUM = 1024 };
 
@@ -21,23 +21,23 @@ struct ogp_multiply {
     void *y;
     const void *x, *w;
     const int64_t *offset;
-    int64_t y_step, x_step, terms, taps, vectors;
+    int64_t y_step, x_step, terms, taps, tap, vectors;
     int accumulate;
 };
 typedef void ogp_multiply_fn(const struct ogp_multiply *);
 
 /* The multiply stage of grad weight: sums of products over planes, rows and n columns,
  *
- *   reduce_channels[C][T]  sum[t*C + c] += sum over d, h, i:  gy[c*gy_channel + d*gy_plane + h*gy_row + i] * x[d*x_plane + h*x_row + t + i]
+ *   reduce_channels[C][T]  sum[t*C + c] += sum over d, h, i:  gy[c*gy_channel + d*gy_plane + h*gy_row + i] * x[d*x_plane + h*x_row + t*tap + i]
  *   reduce_rows[K][T]      sum[t*K + k] += sum over d, h, i:  gy[d*gy_plane + h*gy_row + i] * x[d*x_plane + (h+k)*x_row + t + i]
  *
  * for t < T, c < C or k < K. Exactly the n columns count: what lies beyond them in x and gy may be anything, but is read
- * up to the next multiple of lanes (+ T - 1 in x). Lanes run in the element type and are added up in pairs or in double: the
+ * up to the next multiple of lanes (+ (T - 1)*tap in x, + T - 1 in rows). Lanes run in the element type and are added up in pairs or in double: the
  * caller keeps planes*rows*ceil(n/lanes) <= OGP_LONGEST_SUM. */
 struct ogp_reduce {
     double *sum;
     const void *gy, *x;
-    int64_t gy_channel, gy_plane, gy_row, x_plane, x_row, planes, rows, n;
+    int64_t gy_channel, gy_plane, gy_row, x_plane, x_row, tap, planes, rows, n;
 };
 typedef void ogp_reduce_fn(const struct ogp_reduce *);
 
@@ -144,14 +144,14 @@ struct ogp_winograd_row {
 };
 
 /* Judges the sums of magnitudes of `segments` segments, `step` apart, in vectors*lanes columns. For each of these the
- * loudest and the quietest segment that is not zero, of it and the taps - 1 columns after it, are compared:
+ * loudest and the quietest segment that is not zero, of it and the window - 1 columns after it, are compared:
  * stark: whether one is more than `contrast` times as loud as the other; loudest, quietest: of all columns; loudest is
  * infinite where something is not finite.
  * zeros: whether a segment s in a column of [lo, hi) is zero where bit s of `expected` is set. Writes over the first
  * two segments (or one and the row after it); reads, and writes, one vector more than said. */
 struct ogp_loudness {
     void *loud;
-    int64_t step, segments, vectors, taps, lo, hi;
+    int64_t step, segments, vectors, window, lo, hi;
     uint32_t expected;
     double contrast, loudest, quietest;
     int stark, zeros;

@@ -104,9 +104,9 @@ INLINE void channels_columns(const struct ogp_multiply *m, int64_t i, const int 
         const T *const x = (const T *)m->x + m->offset[q] + i;
         for (int64_t t = 0; t < m->taps; t++, w += C) {
             if (C * NV + C + 1 < REGISTERS)
-                channels_by_vectors(acc, w, x + t, C, NV);
+                channels_by_vectors(acc, w, x + t * m->tap, C, NV);
             else
-                channels_by_weights(acc, w, x + t, C, NV);
+                channels_by_weights(acc, w, x + t * m->tap, C, NV);
         }
     }
     UNROLL

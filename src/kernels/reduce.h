@@ -69,7 +69,7 @@ INLINE void reduce_channels_block(const struct ogp_reduce *m, V (*acc)[OGP_TAPS_
     V xv[OGP_TAPS_MOST];
     UNROLL
     for (int t = 0; t < TT; t++)
-        xv[t] = v_keep(lanes < LANES ? v_first(v_load(x + t), lanes) : v_load(x + t));
+        xv[t] = v_keep(lanes < LANES ? v_first(v_load(x + t * m->tap), lanes) : v_load(x + t * m->tap));
     UNROLL
     for (int c = 0; c < C; c++) {
         const T *const g = gy + c * m->gy_channel;

@@ -193,7 +193,7 @@ static void loudness(struct ogp_loudness *m)
         V most = v_load(loud + i), least = v_load(quiet + i);
         loudest = v_larger(most, loudest);
         quietest = v_smaller(least, quietest);
-        for (int64_t t = 1; t < m->taps && t <= LANES; t++) {
+        for (int64_t t = 1; t < m->window && t <= LANES; t++) {
             most = v_larger(v_load(loud + i + t), most);
             least = v_smaller(v_load(quiet + i + t), least);
         }

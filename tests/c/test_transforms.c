@@ -190,6 +190,8 @@ static const char *const small_problems[] = {
     "ci2 co2 i24x40x50 k1x3x5 p0x1x2",
     "ci2 co2 i24x7x50 k3x1x3 p5x0x1 l2x1x1",
     "ci2 co2 i17x16x40 k3 p4x3x4",
+    "ci2 co2 i24x17x50 k3 p2 l2",
+    "ci2 co2 i20x18x70 k3x3x5 p3x1x7 l3x1x4",
     "ci3 co2 i22x18x40 k3 p1 reflect",
     "ci3 co2 i18x18x20 k3 p1 xndhwc yndhwc",
 };
