@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "_openmp.h"
+#include "_plans.h"
 #include "ogp/conv3d.h"
 
 enum role { X, W, Y, B };
@@ -240,14 +241,16 @@ static int check_signals(void *arg)
 
 /* ---- executing ---- */
 
-static struct ogp_options options_of(const struct call *call)
+static enum ogp_status take_plan(const struct call *call, struct shared_plan *plan, struct ogp_error *error)
 {
     const int64_t of_threads = ((int64_t)4 << 20) * call->threads;
-    return (struct ogp_options){
-        .size = sizeof(struct ogp_options),
-        .precision = call->precision,
-        .workspace_limit = of_threads > OGP_DEFAULT_WORKSPACE ? of_threads : OGP_DEFAULT_WORKSPACE,
-    };
+    struct plan_key key;
+    memset(&key, 0, sizeof key);
+    key.problem = call->problem;
+    key.pass = call->pass;
+    key.precision = call->precision;
+    key.workspace_limit = of_threads > OGP_DEFAULT_WORKSPACE ? of_threads : OGP_DEFAULT_WORKSPACE;
+    return plans_take(plan, &key, error);
 }
 
 static struct ogp_input input_of(const struct ogp_output *t)
@@ -275,21 +278,15 @@ static enum ogp_status run_pass(const struct call *call, const ogp_plan *plan, c
 }
 
 /* Runs without the GIL. */
-static enum ogp_status plan_and_run(const struct call *call, struct ogp_run *run, struct ogp_error *error)
+static enum ogp_status run_plan(const struct call *call, const ogp_plan *plan, struct ogp_run *run,
+                                struct ogp_error *error)
 {
     const size_t align = 64;
-    const struct ogp_options options = options_of(call);
-    ogp_plan *plan;
-    enum ogp_status status = ogp_plan_create(&plan, &call->problem, call->pass, &options, error);
-    if (status != OGP_OK)
-        return status;
+    enum ogp_status status = OGP_NO_MEMORY;
     run->workspace_bytes = ogp_plan_workspace_bytes(plan, ogp_pool_threads(run->pool));
-    if (run->workspace_bytes > 0 && posix_memalign(&run->workspace, align, run->workspace_bytes) != 0)
-        status = OGP_NO_MEMORY;
-    else
+    if (run->workspace_bytes == 0 || posix_memalign(&run->workspace, align, run->workspace_bytes) == 0)
         status = run_pass(call, plan, run, error);
     free(run->workspace);
-    ogp_plan_destroy(plan);
     return status;
 }
 
@@ -303,14 +300,18 @@ static PyObject *execute(enum ogp_pass pass, PyObject *const *args, Py_ssize_t c
     if (!expect_count(passes[pass].name, count, 4 + 2 * operands + 1) || !read_problem(args, &call) ||
         !read_operands(args + 4, &call) || !read_int("threads", args[count - 1], &call.threads))
         return NULL;
+    struct shared_plan plan;
     enum ogp_status status = threads_pool(&run.pool, call.threads, &error);
+    if (status == OGP_OK)
+        status = take_plan(&call, &plan, &error);
     if (status != OGP_OK)
         return raise(status, &error);
     if (PyThread_get_thread_ident() == main_thread)
         run.poll = check_signals;
     watch.state = PyEval_SaveThread();
-    status = plan_and_run(&call, &run, &error);
+    status = run_plan(&call, plan.plan, &run, &error);
     PyEval_RestoreThread(watch.state);
+    plans_give_back(&plan);
     if (status != OGP_OK)
         return raise(status, &error);
     Py_RETURN_NONE;
@@ -400,18 +401,16 @@ static bool read_pass(PyObject *object, enum ogp_pass *pass)
     return false;
 }
 
-/* The plan of a call whose args are those of a problem and a pass. NULL with an exception set. */
-static ogp_plan *plan_of(PyObject *const *args, struct call *call)
+/* The plan of a call whose args are those of a problem and a pass. False with an exception set. */
+static bool plan_of(PyObject *const *args, struct call *call, struct shared_plan *plan)
 {
     struct ogp_error error = {.size = sizeof error};
-    ogp_plan *plan;
     if (!read_problem(args, call) || !read_pass(args[4], &call->pass))
-        return NULL;
-    const struct ogp_options options = options_of(call);
-    const enum ogp_status status = ogp_plan_create(&plan, &call->problem, call->pass, &options, &error);
+        return false;
+    const enum ogp_status status = take_plan(call, plan, &error);
     if (status != OGP_OK)
         raise(status, &error);
-    return plan;
+    return status == OGP_OK;
 }
 
 static PyObject *describe(PyObject *module, PyObject *const *args, Py_ssize_t count)
@@ -421,11 +420,11 @@ static PyObject *describe(PyObject *module, PyObject *const *args, Py_ssize_t co
     (void)module;
     if (!expect_count("describe", count, 5))
         return NULL;
-    ogp_plan *const plan = plan_of(args, &call);
-    if (!plan)
+    struct shared_plan plan;
+    if (!plan_of(args, &call, &plan))
         return NULL;
-    ogp_plan_describe(plan, text, sizeof text);
-    ogp_plan_destroy(plan);
+    ogp_plan_describe(plan.plan, text, sizeof text);
+    plans_give_back(&plan);
     return PyUnicode_FromString(text);
 }
 
@@ -439,11 +438,11 @@ static PyObject *workspace_bytes(PyObject *module, PyObject *const *args, Py_ssi
         PyErr_Format(PyExc_RuntimeError, "threads: expected at most %d, got %lld", INT_MAX, (long long)call.threads);
         return NULL;
     }
-    ogp_plan *const plan = expect_positive("threads", &call.threads, 1) ? plan_of(args, &call) : NULL;
-    if (!plan)
+    struct shared_plan plan;
+    if (!expect_positive("threads", &call.threads, 1) || !plan_of(args, &call, &plan))
         return NULL;
-    const size_t bytes = ogp_plan_workspace_bytes(plan, (int)call.threads);
-    ogp_plan_destroy(plan);
+    const size_t bytes = ogp_plan_workspace_bytes(plan.plan, (int)call.threads);
+    plans_give_back(&plan);
     return PyLong_FromSize_t(bytes);
 }
 

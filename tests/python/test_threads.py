@@ -56,6 +56,31 @@ def test_the_same_bits_for_any_number_of_threads(arguments):
             assert torch.equal(a, b)
 
 
+def test_more_problems_than_there_is_room_for_plans():
+    """By turns from two threads: plans come and go while the other's are in use."""
+    x, w = torch.randn(40, 40, 5, dtype=torch.float64), torch.randn(1, 1, 3, 2, 1, dtype=torch.float64)
+    sizes = [(d, h, 1 + d % 5) for d in range(3, 40) for h in range(2, 40)]
+    volumes = [x[None, None, :d, :h, :width] for d, h, width in sizes]
+    want = [torch.nn.functional.conv3d(volume, w) for volume in volumes]
+    wrong = []
+
+    def work(order):
+        for k in order:
+            error = (conv3d(volumes[k], w) - want[k]).abs().max()
+            if not error <= 1e-13:
+                wrong.append((sizes[k], error))
+
+    count = len(sizes)
+    assert count > 1024
+    orders = [[*range(count)] * 2, [*range(count - 1, -1, -1)] * 2]
+    workers = [threading.Thread(target=work, args=(order,)) for order in orders]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
 def test_eight_python_threads():
     layers = [layer(**arguments) for arguments in STEPS]
     small = [(torch.randn(1, 2, 5, 6, 7 + k), torch.randn(2, 1, 3, 3, 3)) for k in range(8)]

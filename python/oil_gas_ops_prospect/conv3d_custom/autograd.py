@@ -110,12 +110,13 @@ class _Conv3dFunction(Function):
         if gy is not None:
             x, w = ctx.saved_tensors
             for_x, for_w, for_b = _wanted(ctx, 3)
+            passes = _passes(ctx, gy)
             if for_x:
-                gx = _grad_input(_passes(ctx, gy), ctx.problem, gy, w)
+                gx = _grad_input(passes, ctx.problem, gy, w)
             if for_w:
-                gw, gb = _grad_weight(_passes(ctx, gy), ctx.problem, x, gy, for_b)
+                gw, gb = _grad_weight(passes, ctx.problem, x, gy, for_b)
             elif for_b:
-                gb = _grad_bias(_passes(ctx, gy), ctx.problem, gy)
+                gb = _grad_bias(passes, ctx.problem, gy)
         return gx, gw, gb, None, None
 
 

@@ -24,9 +24,10 @@ def _plain(t):
 
 
 def _empty(like, shape, layout):
-    """A new tensor of like's dtype. new_empty takes half the time of torch.empty with its keywords."""
+    """A new tensor of like's dtype. new_empty of ints takes half the time of new_empty of a shape, and a third of that of
+    torch.empty with its keywords."""
     if layout is torch.contiguous_format:
-        return like.new_empty(shape)
+        return like.new_empty(*shape)
     return torch.empty(shape, dtype=like.dtype, memory_format=layout)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A convolution as a value: its arguments, checked once and completed, as every pass needs them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 from operator import index
@@ -30,6 +30,12 @@ class Problem:
     w_format: torch.memory_format
     y_format: torch.memory_format
     geometry: tuple
+    is_empty: bool = field(init=False)  # nothing to multiply: no batch, or no input channels; y is then the bias
+    is_tiny: bool = field(init=False)  # at most 4096 multiplications a pass: about a microsecond
+
+    def __post_init__(self):
+        object.__setattr__(self, "is_empty", self.x_shape[0] == 0 or self.x_shape[1] == 0)
+        object.__setattr__(self, "is_tiny", prod(self.y_shape) * prod(self.w_shape[1:]) <= 4096)
 
     @property
     def of_x(self):
@@ -39,20 +45,15 @@ class Problem:
             1, 0, 1, channels, "zeros", None, self.x_shape, (channels, 1, 1, 1, 1), None, False, False
         )  # fmt: skip
 
-    @property
-    def is_empty(self):
-        """Nothing to multiply: no batch, or no input channels. y is then the bias."""
-        return self.x_shape[0] == 0 or self.x_shape[1] == 0
 
-    @property
-    def is_tiny(self):
-        """At most 4096 multiplications a pass: about a microsecond."""
-        return prod(self.y_shape) * prod(self.w_shape[1:]) <= 4096
+def _are_ints(a, b, c):
+    return type(a) is int and type(b) is int and type(c) is int
 
 
 def hashable(name, value, function="conv3d"):
     """An int, a str, or a tuple of ints, from what the caller passed as `name`. TypeError for anything else."""
-    if type(value) is int or type(value) is str:
+    kind = type(value)
+    if kind is int or kind is str or (kind is tuple and len(value) == 3 and _are_ints(*value)):
         return value
     try:
         if isinstance(value, (list, tuple)):
