@@ -18,9 +18,8 @@
 
 /* Ties go to the earlier row; the last applies to every problem and needs no workspace. */
 static const struct config *const configs[] = {
-    &ogp_config_direct_rows, &ogp_config_direct_channels, &ogp_config_direct_lanes,
-    &ogp_config_fourier,     &ogp_config_winograd,        &ogp_config_sum,
-    &ogp_config_reference,
+    &ogp_config_direct_rows, &ogp_config_direct_channels, &ogp_config_direct_lanes, &ogp_config_direct_pointwise,
+    &ogp_config_fourier,     &ogp_config_winograd,        &ogp_config_sum,          &ogp_config_reference,
 };
 
 static enum ogp_status check_options(const struct ogp_options *opt, struct ogp_error *error)

@@ -6,6 +6,9 @@
 #include "correlate.h"
 #include "lanes_correlate.h"
 #include "lanes_reduce.h"
+#include "pointwise.h"
+#include "pointwise_correlate.h"
+#include "pointwise_reduce.h"
 #include "reduce.h"
 #include "spectral_correlate.h"
 #include "spectral_reduce.h"
@@ -54,6 +57,22 @@ static void run_lanes(struct job *job)
 }
 
 const struct config ogp_config_direct_lanes = {"direct-lanes", prepare_lanes, run_lanes, OGP_BODY_ROWS};
+
+static bool prepare_pointwise(struct ogp_plan *plan, int64_t limit)
+{
+    if (plan->pass == OGP_GRAD_BIAS || plan->multiplies == 0 || !ogp_pointwise_applies(plan))
+        return false;
+    restore_order(plan);
+    return (plan->pass == OGP_GRAD_WEIGHT ? ogp_pointwise_reduce_prepare : ogp_pointwise_correlate_prepare)(plan, limit);
+}
+
+static void run_pointwise(struct job *job)
+{
+    (job->plan->pass == OGP_GRAD_WEIGHT ? ogp_pointwise_reduce_run : ogp_pointwise_correlate_run)(job);
+}
+
+const struct config ogp_config_direct_pointwise = {"direct-pointwise", prepare_pointwise, run_pointwise,
+                                                   OGP_BODY_CHANNELS};
 
 /* The cheaper of the direct configurations, for tiles that go direct after all. */
 static bool prepare_direct(struct ogp_plan *plan, int64_t limit)

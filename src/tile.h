@@ -6,7 +6,8 @@
 
 #include "plan.h"
 
-extern const struct config ogp_config_direct_rows, ogp_config_direct_channels, ogp_config_direct_lanes;
+extern const struct config ogp_config_direct_rows, ogp_config_direct_channels, ogp_config_direct_lanes,
+    ogp_config_direct_pointwise;
 extern const struct config ogp_config_fourier, ogp_config_winograd;
 
 #endif

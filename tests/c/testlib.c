@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const config_names[] = {NULL,           "reference", "direct-rows", "direct-channels",
-                                    "direct-lanes", "fourier",   "winograd",    "sum"};
+const char *const config_names[] = {NULL,           "reference",        "direct-rows", "direct-channels",
+                                    "direct-lanes", "direct-pointwise", "fourier",     "winograd", "sum"};
 const int config_count = sizeof config_names / sizeof *config_names;
 const char *const isa_names[] = {NULL, "baseline", "avx2", "avx512", "neon", "wide"};
 const int isa_count = sizeof isa_names / sizeof *isa_names;

@@ -107,7 +107,8 @@ def _core_is_faster(dtype, x_shape, w_shape):
         co = w_shape[0] * ci // max(1, x_shape[-4])  # of a group
         return co < 64 or taps < 64
     if taps == 1:
-        return x_shape[-4] * voxels >= 2**20
+        least = 2**19 if dtype == torch.float32 else 2**17
+        return voxels >= 2**13 and max(x_shape[-4], w_shape[0]) * voxels >= least
     if voxels <= 64:
         return False
     if voxels >= 2**15:
