@@ -44,51 +44,101 @@ static void compute_class(struct tile *t, const struct lanes_class *c)
     }
 }
 
-/* Writes one lane: rows of its positions, joined where they follow one another in the tensor. */
-static void put_lane(const struct tile *t, const struct lanes_class *c, int64_t lane, const char *rows)
+/* The rows of one lane's positions, joined where they follow one another in the tensor: from scratch to the tensor. */
+struct lane_rows {
+    const char *from;
+    char *to;
+    int64_t count[3], step[3]; /* in the tensor */
+    double bias;
+};
+
+/* False where the lane has no outputs. */
+static bool aim_lane(const struct tile *t, const struct lanes_class *c, int64_t lane, const char *rows,
+                     struct lane_rows *r)
 {
     const struct lanes *const g = t->g;
     const struct job *const job = t->job;
     const enum ogp_dtype dtype = g->plan->problem.dtype;
     const int64_t bytes = ogp_dtype_bytes(dtype), pitch[3] = {g->y_plane, g->y_row, 1};
     const struct volume *const out = g->plan->pass == OGP_GRAD_INPUT ? &job->x : &job->y;
-    int64_t residue[3], step[3], count[3];
+    int64_t residue[3];
     const int64_t channel = t->group * (g->lanes_all / g->residues) + ogp_lanes_channel(g, lane, residue);
-    char *to = out->data + (t->n * out->n + channel * out->c) * bytes;
+    *r = (struct lane_rows){.from = rows, .to = out->data + (t->n * out->n + channel * out->c) * bytes};
     for (int a = 0; a < 3; a++) {
         struct span span = c->span[a];
         if (g->reach[a].merged > 1)
-            rows += ogp_reach_outputs(&g->reach[a], c->at[a], residue[a], &span) * pitch[a] * bytes;
+            r->from += ogp_reach_outputs(&g->reach[a], c->at[a], residue[a], &span) * pitch[a] * bytes;
         if (span.count <= 0)
-            return;
-        to += span.start * out->axis[a] * bytes;
-        count[a] = span.count;
-        step[a] = span.count > 1 ? span.step * out->axis[a] : 0;
+            return false;
+        r->to += span.start * out->axis[a] * bytes;
+        r->count[a] = span.count;
+        r->step[a] = span.count > 1 ? span.step * out->axis[a] : 0;
     }
-    const double bias = job->b.data ? ogp_load(dtype, job->b.data, channel * job->b.step) : 0;
-    for (int a = 1; a >= 0 && pitch[a] == count[2] && (count[a] == 1 || step[a] == count[2] * step[2]); a--) {
-        count[2] *= count[a];
-        step[2] = count[2] > 1 && step[2] == 0 ? step[a] : step[2];
-        count[a] = 1;
+    r->bias = job->b.data ? ogp_load(dtype, job->b.data, channel * job->b.step) : 0;
+    for (int a = 1; a >= 0 && pitch[a] == r->count[2] && (r->count[a] == 1 || r->step[a] == r->count[2] * r->step[2]);
+         a--) {
+        r->count[2] *= r->count[a];
+        r->step[2] = r->count[2] > 1 && r->step[2] == 0 ? r->step[a] : r->step[2];
+        r->count[a] = 1;
     }
-    for (int64_t d = 0; d < count[0]; d++)
-        for (int64_t h = 0; h < count[1]; h++)
-            g->plan->kernels->scatter(to + (d * step[0] + h * step[1]) * bytes, step[2],
-                                      rows + (d * pitch[0] + h * pitch[1]) * bytes, count[2], bias, job->accumulate);
+    return true;
+}
+
+/* Writes the rows of one lane, and between their elements those of `odd`, unless that is NULL. */
+static void put_rows(const struct tile *t, const struct lane_rows *r, const struct lane_rows *odd)
+{
+    const struct lanes *const g = t->g;
+    const struct ogp_kernels *const k = g->plan->kernels;
+    const int64_t bytes = ogp_dtype_bytes(g->plan->problem.dtype);
+    for (int64_t d = 0; d < r->count[0]; d++)
+        for (int64_t h = 0; h < r->count[1]; h++) {
+            char *const to = r->to + (d * r->step[0] + h * r->step[1]) * bytes;
+            const int64_t from = (d * g->y_plane + h * g->y_row) * bytes;
+            if (odd)
+                k->interleave(to, r->from + from, odd->from + from, r->count[2], r->bias, t->job->accumulate);
+            else
+                k->scatter(to, r->step[2], r->from + from, r->count[2], r->bias, t->job->accumulate);
+        }
+}
+
+/* Whether the rows of two lanes are the even and the odd elements of the same ones. */
+static bool alternate(const struct lane_rows *r, const struct lane_rows *odd, int64_t bytes)
+{
+    for (int a = 0; a < 3; a++)
+        if (r->count[a] != odd->count[a] || r->step[a] != odd->step[a])
+            return false;
+    return r->step[2] == 2 && odd->to == r->to + bytes;
+}
+
+/* Writes lanes whose rows are `pitch` bytes apart in scratch: every line of the tensor once, where residues of the
+ * width are neighbours. */
+static void put_lanes(const struct tile *t, const struct lanes_class *c, int64_t first, int64_t count, int64_t pitch)
+{
+    const int64_t bytes = ogp_dtype_bytes(t->g->plan->problem.dtype);
+    const bool pairs = t->g->reach[2].merged == 2 && first % 2 == 0;
+    for (int64_t lane = 0; lane < count; lane++) {
+        struct lane_rows even, odd;
+        const char *const rows = t->s.rows + lane * pitch;
+        if (!aim_lane(t, c, first + lane, rows, &even))
+            continue;
+        const bool both = pairs && lane % 2 == 0 && lane + 1 < count &&
+                          aim_lane(t, c, first + lane + 1, rows + pitch, &odd) && alternate(&even, &odd, bytes);
+        put_rows(t, &even, both ? &odd : NULL);
+        lane += both;
+    }
 }
 
 static void put_class(const struct tile *t, const struct lanes_class *c)
 {
     const struct lanes *const g = t->g;
     const int64_t bytes = ogp_dtype_bytes(g->plan->problem.dtype), lanes = g->plan->kernels->lanes;
-    const int64_t y_step = g->bundle * g->unit, first = t->unit * g->unit;
+    const int64_t y_step = g->bundle * g->unit, first = t->unit * g->unit, pitch = ogp_lanes_row_pitch(g);
     const int64_t n = (c->span[0].count - 1) * g->y_plane + (c->span[1].count - 1) * g->y_row + c->span[2].count;
     const int64_t count = ogp_min(t->units * g->unit, g->lanes_all - first);
     for (int64_t i = 0; i < count; i += lanes) {
         /* those beyond the last are sums of zeros: whole vectors take less than some lanes of each */
-        g->plan->kernels->transpose(t->s.rows, ogp_lanes_row_pitch(g), t->s.y + i * bytes, y_step, n, lanes);
-        for (int64_t lane = 0; lane < ogp_min(lanes, count - i); lane++)
-            put_lane(t, c, first + i + lane, t->s.rows + lane * ogp_lanes_row_pitch(g) * bytes);
+        g->plan->kernels->transpose(t->s.rows, pitch, t->s.y + i * bytes, y_step, n, lanes);
+        put_lanes(t, c, first + i, ogp_min(lanes, count - i), pitch * bytes);
     }
 }
 

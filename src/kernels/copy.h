@@ -91,6 +91,31 @@ static void scatter(void *out, int64_t step, const void *in, int64_t n, double b
         scatter_steps(out, step, in, n, (T)bias, accumulate);
 }
 
+INLINE void interleave_columns(T *out, const T *even, const T *odd, V bias, int accumulate)
+{
+    const V_int lane = {LANE_NUMBERS}, low = lane / 2 + (lane & 1) * LANES;
+    const V e = v_load(even), o = v_load(odd);
+    const V first = v_shuffle_two(e, o, low) + bias, second = v_shuffle_two(e, o, low + LANES / 2) + bias;
+    v_store(out, accumulate ? v_load(out) + first : first);
+    v_store(out + LANES, accumulate ? v_load(out + LANES) + second : second);
+}
+
+static void interleave(void *out, const void *even, const void *odd, int64_t n, double bias, int accumulate)
+{
+    const V b = v_set1((T)bias);
+    T *const o = out;
+    const T *const a = even, *const c = odd;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        interleave_columns(o + 2 * i, a + i, c + i, b, accumulate);
+    if (i < n && n > LANES && !accumulate) { /* some elements twice */
+        interleave_columns(o + 2 * (n - LANES), a + n - LANES, c + n - LANES, b, 0);
+        return;
+    }
+    scatter_steps(o + 2 * i, 2, a + i, n - i, b[0], accumulate);
+    scatter_steps(o + 2 * i + 1, 2, c + i, n - i, b[0], accumulate);
+}
+
 static void scatter_f64(void *out, int64_t step, const double *in, int64_t n, int accumulate)
 {
     T *const o = out;

@@ -152,6 +152,7 @@ const struct ogp_kernels TABLE = {
     .gather = gather,
     .transpose = transpose,
     .scatter = scatter,
+    .interleave = interleave,
     .scatter_f64 = scatter_f64,
     .add_at = add_at,
     .sum = sum,

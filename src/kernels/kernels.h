@@ -198,6 +198,8 @@ struct ogp_kernels {
     void (*gather)(void *out, const void *in, int64_t step, int64_t n);
     /* out[i*step] = in[i] + bias; with accumulate it is added to out, without it out is not read */
     void (*scatter)(void *out, int64_t step, const void *in, int64_t n, double bias, int accumulate);
+    /* out[2*i] = even[i] + bias, out[2*i + 1] = odd[i] + bias, 0 <= i < n; accumulate likewise */
+    void (*interleave)(void *out, const void *even, const void *odd, int64_t n, double bias, int accumulate);
     /* out[i*step] = in[i], rounded to the element; with accumulate added in double and rounded once */
     void (*scatter_f64)(void *out, int64_t step, const double *in, int64_t n, int accumulate);
     /* out[j*out_step + i] = in[i*in_step + j], 0 <= i < rows, 0 <= j < columns; up to the next multiple of lanes in i it
