@@ -170,7 +170,8 @@ bool ogp_fourier_choose(struct ogp_plan *plan, struct tiling t, int64_t limit,
                 t.columns = vectors * k->lanes;
                 if (plan->lattice[2].fold && t.columns < taps + 2 * plan->problem.axis[2].p)
                     continue;
-                if (t.columns + taps - 1 > 64 || (int64_t)bytes(plan, &t) > limit)
+                /* muted outputs are bits of a word, which grad weight has none of */
+                if ((plan->pass != OGP_GRAD_WEIGHT && t.columns + taps - 1 > 64) || (int64_t)bytes(plan, &t) > limit)
                     break;
                 const double price = cost(plan, &t);
                 if (price < plan->cost) {
