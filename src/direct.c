@@ -125,16 +125,18 @@ static void fill_offsets(const struct ogp_plan *plan, const struct product *p, i
                 *offset++ = ci * p->x.channel + d * p->x.plane + h * p->x.row;
 }
 
-/* Runs a kernel over all terms, in sums of at most OGP_LONGEST_SUM products; width: products of a term and tap. */
-static void run_terms(ogp_multiply_fn *kernel, struct ogp_multiply *m, int64_t terms, int64_t width, int64_t bytes)
+/* Runs a kernel over all terms, in sums of at most OGP_LONGEST_SUM products. Of a term and tap: products of an output, and
+ * weights. */
+static void run_terms(ogp_multiply_fn *kernel, struct ogp_multiply *m, int64_t terms, int64_t products,
+                      int64_t weights, int64_t bytes)
 {
-    const int64_t most = ogp_max(1, OGP_LONGEST_SUM / (m->taps * width));
+    const int64_t most = ogp_max(1, OGP_LONGEST_SUM / (m->taps * products));
     const int64_t *const offset = m->offset;
     const char *w = m->w;
     for (int64_t q = 0; q < terms; q += most) {
         m->terms = ogp_min(most, terms - q);
         m->offset = offset + q;
-        m->w = w + q * m->taps * width * bytes;
+        m->w = w + q * m->taps * weights * bytes;
         kernel(m);
         m->accumulate = 1;
     }
@@ -156,7 +158,8 @@ static void multiply_rows(const struct ogp_plan *plan, const struct product *p, 
             m.y = y + (d * p->y.plane + h * p->y.row) * bytes;
             m.x = x + (d * p->x.plane + h * p->x.row) * bytes;
             m.accumulate = accumulate;
-            run_terms(plan->kernels->rows[log_rows][kernel_rows], &m, ogp_product_terms(plan, p), kernel_rows, bytes);
+            run_terms(plan->kernels->rows[log_rows][kernel_rows], &m, ogp_product_terms(plan, p), kernel_rows,
+                      kernel_rows, bytes);
         }
 }
 
@@ -171,7 +174,7 @@ static void multiply_channels(const struct ogp_plan *plan, const struct product 
             m.y = y + (d * p->y.plane + h * p->y.row) * bytes;
             m.x = x + (d * p->x.plane + h * p->x.row) * bytes;
             m.accumulate = accumulate;
-            run_terms(plan->kernels->channels[channels], &m, ogp_product_terms(plan, p), 1, bytes);
+            run_terms(plan->kernels->channels[channels], &m, ogp_product_terms(plan, p), 1, channels, bytes);
         }
 }
 
