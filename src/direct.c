@@ -223,8 +223,8 @@ static void run_planes(const struct ogp_plan *plan, const struct product *p, ogp
         }
 }
 
-/* Sums of one kernel call to their places: across * T of them, the first index changing fastest. */
-static void place(double *sum, int64_t across_step, int64_t tap_step, const double *part, int64_t across, int64_t taps)
+void ogp_place_sums(double *sum, int64_t across_step, int64_t tap_step, const double *part, int64_t across,
+                    int64_t taps)
 {
     for (int64_t t = 0; t < taps; t++)
         for (int64_t k = 0; k < across; k++)
@@ -245,7 +245,7 @@ static void reduce_taps(const struct ogp_plan *plan, const struct product *p, do
         m.x = x + t * bytes;
         m.gy = gy;
         run_planes(plan, p, kernels[taps], &m);
-        place(sum + t * tap_step, across_step, tap_step, part, across, taps);
+        ogp_place_sums(sum + t * tap_step, across_step, tap_step, part, across, taps);
     }
 }
 

@@ -43,6 +43,11 @@ void ogp_multiply_block(const struct ogp_plan *plan, const struct product *p, ch
 void ogp_reduce_block(const struct ogp_plan *plan, const struct product *p, double *sum, int64_t channel_taps,
                       const int64_t tap[3], const char *gy, const char *x);
 
+/* Adds the sums of one call of a reduce kernel to their places: across * taps of them, the first index changing
+ * fastest. */
+void ogp_place_sums(double *sum, int64_t across_step, int64_t tap_step, const double *part, int64_t across,
+                    int64_t taps);
+
 /* The model's pieces of a part, and in p->taps the taps of the largest. */
 double ogp_model_pieces(const struct ogp_plan *plan, struct product *p);
 

@@ -43,16 +43,16 @@ int64_t ogp_position_offset(const struct positions *p, const struct volume *v, i
            at % p->run * ogp_position_step(p, v);
 }
 
-int64_t ogp_pack_positions(const struct ogp_plan *plan, char *out, const char *data, int64_t channel_step, int64_t step,
-                           int64_t channels, int64_t count)
+struct channel_rows ogp_pack_positions(const struct ogp_plan *plan, const struct positions *p, char *out,
+                                       const struct volume *v, const char *data, int64_t channels, int64_t count)
 {
     const int64_t pitch = ogp_position_pitch(plan, count);
     const struct block block = {channels, {1, 1, count}, pitch, pitch, pitch};
-    const struct volume volume = {.data = (char *)(uintptr_t)data, .c = channel_step, .axis = {0, 0, step}};
+    const struct volume row = {.data = (char *)(uintptr_t)data, .c = v->c, .axis = {0, 0, ogp_position_step(p, v)}};
     const struct sampling one = {0, 1, 1, 1, OGP_ZEROS};
     const struct sampling sampling[3] = {one, one, {0, 1, count, count, OGP_ZEROS}};
-    ogp_pack(plan, out, &block, &volume, sampling);
-    return pitch;
+    ogp_pack(plan, out, &block, &row, sampling);
+    return (struct channel_rows){out, pitch};
 }
 
 int64_t ogp_pointwise_tiles(const struct ogp_plan *plan)

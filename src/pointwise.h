@@ -29,9 +29,15 @@ static inline int64_t ogp_position_step(const struct positions *p, const struct 
     return p->dense ? 1 : v->axis[2];
 }
 
-/* Copies `count` neighbours of a row, from data on, of each channel to rows of scratch; their pitch in elements. */
-int64_t ogp_pack_positions(const struct ogp_plan *plan, char *out, const char *data, int64_t channel_step, int64_t step,
-                           int64_t channels, int64_t count);
+/* Rows of positions, in scratch or in a tensor: the first, and elements from channel to channel. */
+struct channel_rows {
+    char *data;
+    int64_t step;
+};
+
+/* Copies `count` neighbours of a row of a tensor, from data on, of each channel to rows of scratch. */
+struct channel_rows ogp_pack_positions(const struct ogp_plan *plan, const struct positions *p, char *out,
+                                       const struct volume *v, const char *data, int64_t channels, int64_t count);
 
 static inline int64_t ogp_position_pitch(const struct ogp_plan *plan, int64_t count)
 {

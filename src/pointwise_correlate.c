@@ -70,14 +70,8 @@ struct tile {
     struct positions positions;
 };
 
-/* Rows of scratch or of a tensor: the first, and elements from channel to channel. */
-struct rows {
-    char *data;
-    int64_t step;
-};
-
-static void multiply(const struct tile *t, struct rows y, struct rows x, int64_t first, int64_t channels,
-                     int64_t vectors, bool accumulate)
+static void multiply(const struct tile *t, struct channel_rows y, struct channel_rows x, int64_t first,
+                     int64_t channels, int64_t vectors, bool accumulate)
 {
     const struct ogp_plan *const plan = t->plan;
     const int64_t ins = ogp_channels_in(plan), bytes = ogp_dtype_bytes(plan->problem.dtype);
@@ -94,13 +88,13 @@ static void multiply(const struct tile *t, struct rows y, struct rows x, int64_t
 }
 
 /* A block of output channels at `whole` positions, whole vectors of them, where they lie. */
-static void compute_in_place(const struct tile *t, char *out, struct rows x, int64_t first, int64_t channels,
+static void compute_in_place(const struct tile *t, char *out, struct channel_rows x, int64_t first, int64_t channels,
                              int64_t whole)
 {
     const struct ogp_plan *const plan = t->plan;
     const struct line *const b = &t->job->b;
     const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype);
-    const struct rows y = {out + first * t->out.c * bytes, t->out.c};
+    const struct channel_rows y = {out + first * t->out.c * bytes, t->out.c};
     multiply(t, y, x, first, channels, whole / plan->kernels->lanes, t->job->accumulate);
     for (int64_t c = 0; c < channels && b->data; c++) {
         char *const row = y.data + c * y.step * bytes;
@@ -110,12 +104,12 @@ static void compute_in_place(const struct tile *t, char *out, struct rows x, int
 }
 
 /* The same for any number of positions, by way of scratch. */
-static void compute_apart(const struct tile *t, char *out, struct rows x, int64_t first, int64_t channels,
+static void compute_apart(const struct tile *t, char *out, struct channel_rows x, int64_t first, int64_t channels,
                           int64_t count)
 {
     const struct ogp_plan *const plan = t->plan;
     const int64_t bytes = ogp_dtype_bytes(plan->problem.dtype), pitch = ogp_position_pitch(plan, count);
-    const struct rows y = {t->s.y, pitch};
+    const struct channel_rows y = {t->s.y, pitch};
     multiply(t, y, x, first, channels, ogp_ceil_div(count, plan->kernels->lanes), false);
     const struct block block = {channels, {1, 1, count}, pitch, pitch, pitch};
     const struct volume to = {.data = out + first * t->out.c * bytes,
@@ -140,13 +134,13 @@ static void compute(const struct tile *t, int64_t at, int64_t count)
     const int64_t whole = dense ? count / lanes * lanes : 0, packed = in_place ? whole : 0; /* from there on */
     char *const in = t->in.data + ogp_position_offset(&t->positions, &t->in, at) * bytes;
     char *const out = t->out.data + ogp_position_offset(&t->positions, &t->out, at) * bytes;
-    struct rows x = {in, t->in.c}, rest = {t->s.x, 0};
+    struct channel_rows x = {in, t->in.c}, rest = {0};
     if (packed < count)
-        rest.step = ogp_pack_positions(plan, t->s.x, in + packed * bytes, t->in.c,
-                                       ogp_position_step(&t->positions, &t->in), ins, count - packed);
-    if (!in_place)
+        rest = ogp_pack_positions(plan, &t->positions, t->s.x, &t->in, in + packed * bytes, ins, count - packed);
+    if (!in_place) {
         x = rest;
-    rest.data += (whole - packed) * bytes;
+        rest.data += whole * bytes;
+    }
     for (int64_t first = 0; first < outs; first += block) {
         const int64_t channels = ogp_min(block, outs - first);
         if (whole > 0)

@@ -39,14 +39,8 @@ struct task {
     double *bias; /* sums of gy of the output channels, or NULL */
 };
 
-/* Rows of scratch or of a tensor: the first, and elements from channel to channel. */
-struct rows {
-    const char *data;
-    int64_t step;
-};
-
 /* Adds the products at n positions. Scratch is zero up to the next vector. */
-static void multiply(const struct task *t, struct rows x, struct rows gy, int64_t n)
+static void multiply(const struct task *t, struct channel_rows x, struct channel_rows gy, int64_t n)
 {
     const struct ogp_kernels *const k = t->plan->kernels;
     const int64_t bytes = ogp_dtype_bytes(t->plan->problem.dtype), ins = t->pairs.ins, outs = t->pairs.outs;
@@ -61,17 +55,8 @@ static void multiply(const struct task *t, struct rows x, struct rows gy, int64_
             m.gy = gy.data + co * gy.step * bytes;
             m.x = x.data + ci * x.step * bytes;
             k->reduce_channels[channels][taps](&m);
-            for (int64_t c = 0; c < channels; c++)
-                for (int64_t i = 0; i < taps; i++)
-                    t->s.sum[(co + c) * ins + ci + i] += part[i * channels + c];
+            ogp_place_sums(t->s.sum + co * ins + ci, ins, 1, part, channels, taps);
         }
-}
-
-static struct rows pack(const struct task *t, char *to, const struct volume *v, const char *data, int64_t channels,
-                        int64_t count)
-{
-    const int64_t step = ogp_position_step(&t->positions, v);
-    return (struct rows){to, ogp_pack_positions(t->plan, to, data, v->c, step, channels, count)};
 }
 
 /* Positions of one row of a sample. */
@@ -79,16 +64,16 @@ static void add(const struct task *t, const struct volume *x, const struct volum
 {
     const int64_t bytes = ogp_dtype_bytes(t->plan->problem.dtype), lanes = t->plan->kernels->lanes;
     const int64_t ins = t->pairs.ins, outs = t->pairs.outs;
-    const char *const x_at = x->data + ogp_position_offset(&t->positions, x, at) * bytes;
-    const char *const gy_at = gy->data + ogp_position_offset(&t->positions, gy, at) * bytes;
+    char *const x_at = x->data + ogp_position_offset(&t->positions, x, at) * bytes;
+    char *const gy_at = gy->data + ogp_position_offset(&t->positions, gy, at) * bytes;
     const int64_t whole = t->positions.dense ? count / lanes * lanes : 0, rest = count - whole;
     for (int64_t c = 0; c < outs && t->bias; c++)
         t->bias[c] += t->plan->kernels->sum(gy_at + c * gy->c * bytes, ogp_position_step(&t->positions, gy), count);
     if (whole > 0)
-        multiply(t, (struct rows){x_at, x->c}, (struct rows){gy_at, gy->c}, whole);
+        multiply(t, (struct channel_rows){x_at, x->c}, (struct channel_rows){gy_at, gy->c}, whole);
     if (rest > 0)
-        multiply(t, pack(t, t->s.x, x, x_at + whole * bytes, ins, rest),
-                 pack(t, t->s.gy, gy, gy_at + whole * bytes, outs, rest), rest);
+        multiply(t, ogp_pack_positions(t->plan, &t->positions, t->s.x, x, x_at + whole * bytes, ins, rest),
+                 ogp_pack_positions(t->plan, &t->positions, t->s.gy, gy, gy_at + whole * bytes, outs, rest), rest);
 }
 
 static void run_task(const struct job *job, int64_t at, int worker)
