@@ -285,9 +285,6 @@ bool ogp_correlate_prepare(struct ogp_plan *plan, int64_t limit)
     static const struct tiling_model model = {bytes_of, cost_of, task_count};
     if (!ogp_tiling_choose(plan, &model, ogp_channels_in(plan), ogp_channels_out(plan), ogp_worker_limit(limit)))
         return false;
-    plan->shared_bytes = 0;
-    plan->worker_bytes = bytes_of(plan, &plan->tiling);
-    plan->workers_most = (limit - OGP_ALIGN) / (int64_t)plan->worker_bytes;
     plan->tasks = (int64_t)task_count(plan, &plan->tiling);
-    return plan->workers_most >= 1;
+    return ogp_plan_reserve(plan, limit, 0, bytes_of(plan, &plan->tiling));
 }

@@ -281,9 +281,6 @@ bool ogp_lanes_reduce_prepare(struct ogp_plan *plan, int64_t limit)
     struct arena shared = {0}, worker = {0};
     ogp_partials_carve(&shared, plan, plan->tiling.splits);
     ogp_lanes_sums_carve(&worker, &g);
-    plan->shared_bytes = shared.bytes;
-    plan->worker_bytes = worker.bytes;
-    plan->workers_most = (limit - OGP_ALIGN - (int64_t)plan->shared_bytes) / (int64_t)plan->worker_bytes;
     plan->tasks = ogp_pairs_blocks(plan, &plan->tiling) * plan->tiling.splits;
-    return plan->workers_most >= 1;
+    return ogp_plan_reserve(plan, limit, shared.bytes, worker.bytes);
 }

@@ -200,9 +200,6 @@ bool ogp_lanes_correlate_prepare(struct ogp_plan *plan, int64_t limit)
     ogp_lanes_init(&g, plan, &plan->tiling);
     struct arena shared = {0};
     ogp_lanes_carve_shared(&shared, &g, ogp_lanes_bundles_held(&g, ogp_shared_limit(limit)));
-    plan->shared_bytes = shared.bytes;
-    plan->worker_bytes = bytes_of(&g, &plan->tiling);
-    plan->workers_most = (limit - OGP_ALIGN - (int64_t)plan->shared_bytes) / (int64_t)plan->worker_bytes;
     plan->tasks = (int64_t)task_count(&g);
-    return plan->workers_most >= 1;
+    return ogp_plan_reserve(plan, limit, shared.bytes, bytes_of(&g, &plan->tiling));
 }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "arena.h"
 #include "kernels/kernels.h"
 #include "lattice.h"
 #include "problem.h"
@@ -73,6 +74,15 @@ static inline int64_t ogp_worker_limit(int64_t limit)
 static inline int64_t ogp_shared_limit(int64_t limit)
 {
     return (limit < OGP_DEFAULT_WORKSPACE ? limit : OGP_DEFAULT_WORKSPACE) / 2;
+}
+
+/* Takes the scratch that all workers share and that of each; whether the limit has room for one of them. */
+static inline bool ogp_plan_reserve(struct ogp_plan *plan, int64_t limit, size_t shared, size_t worker)
+{
+    plan->shared_bytes = shared;
+    plan->worker_bytes = worker;
+    plan->workers_most = (limit - OGP_ALIGN - (int64_t)shared) / (int64_t)worker;
+    return plan->workers_most >= 1;
 }
 
 /* Channels of a group that are read, and that are computed. */

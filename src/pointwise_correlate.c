@@ -204,14 +204,10 @@ bool ogp_pointwise_correlate_prepare(struct ogp_plan *plan, int64_t limit)
     carve(&arena, plan);
     plan->tiling.in_channels = ins;
     plan->tiling.out_channels = outs;
-    plan->shared_bytes = shared.bytes;
-    plan->worker_bytes = arena.bytes;
     plan->tasks = p->n * p->g * ogp_pointwise_tiles(plan);
     const double calls = (double)plan->tasks * (double)ogp_ceil_div(outs, block_of(plan));
     plan->cost = (double)(p->n * p->g) * (double)ogp_position_total(p) / lanes * each + 60 * calls +
                  2 * (double)(p->co * p->ci_g);
-    if ((int64_t)shared.bytes > ogp_shared_limit(limit) || (int64_t)arena.bytes > ogp_worker_limit(limit))
-        return false;
-    plan->workers_most = (limit - OGP_ALIGN - (int64_t)plan->shared_bytes) / (int64_t)plan->worker_bytes;
-    return plan->workers_most >= 1;
+    return (int64_t)shared.bytes <= ogp_shared_limit(limit) && (int64_t)arena.bytes <= ogp_worker_limit(limit) &&
+           ogp_plan_reserve(plan, limit, shared.bytes, arena.bytes);
 }

@@ -134,8 +134,6 @@ bool ogp_pointwise_reduce_prepare(struct ogp_plan *plan, int64_t limit)
     struct arena shared = {0}, arena = {0};
     ogp_partials_carve(&shared, plan, t->splits);
     carve(&arena, plan);
-    plan->shared_bytes = shared.bytes;
-    plan->worker_bytes = arena.bytes;
     plan->tasks = blocks * t->splits;
     const double calls = (double)(tiles * blocks) *
                          (double)ogp_ceil_div(t->in_channels, plan->kernels->reduce_channels_taps) *
@@ -143,8 +141,6 @@ bool ogp_pointwise_reduce_prepare(struct ogp_plan *plan, int64_t limit)
     plan->cost =
         (double)(p->n * blocks) * (double)ogp_position_total(p) / (double)plan->kernels->lanes * vector_cycles(plan) +
         70 * calls;
-    if ((int64_t)shared.bytes > ogp_shared_limit(limit) || (int64_t)arena.bytes > ogp_worker_limit(limit))
-        return false;
-    plan->workers_most = (limit - OGP_ALIGN - (int64_t)plan->shared_bytes) / (int64_t)plan->worker_bytes;
-    return plan->workers_most >= 1;
+    return (int64_t)shared.bytes <= ogp_shared_limit(limit) && (int64_t)arena.bytes <= ogp_worker_limit(limit) &&
+           ogp_plan_reserve(plan, limit, shared.bytes, arena.bytes);
 }

@@ -252,9 +252,6 @@ bool ogp_reduce_prepare(struct ogp_plan *plan, int64_t limit)
     t->splits = ogp_partials_splits(plan, (double)others, tile_count(plan, t), ogp_shared_limit(limit));
     struct arena shared = {0};
     ogp_partials_carve(&shared, plan, t->splits);
-    plan->shared_bytes = shared.bytes;
-    plan->worker_bytes = bytes_of(plan, t);
-    plan->workers_most = (limit - OGP_ALIGN - (int64_t)plan->shared_bytes) / (int64_t)plan->worker_bytes;
     plan->tasks = others * t->splits;
-    return plan->workers_most >= 1;
+    return ogp_plan_reserve(plan, limit, shared.bytes, bytes_of(plan, t));
 }

@@ -368,9 +368,6 @@ bool ogp_spectral_correlate_prepare(struct ogp_plan *plan, int64_t limit)
     const struct fourier f = ogp_fourier(plan, &plan->tiling);
     struct arena shared = {0};
     carve_shared(&shared, plan, &f);
-    plan->shared_bytes = shared.bytes;
-    plan->worker_bytes = bytes_of(plan, &plan->tiling) + plan->direct_bytes;
-    plan->workers_most = (limit - OGP_ALIGN - (int64_t)plan->shared_bytes) / (int64_t)plan->worker_bytes;
     plan->tasks = (int64_t)task_count(plan, &plan->tiling);
-    return (int64_t)plan->shared_bytes <= ogp_shared_limit(limit) && plan->workers_most >= 1;
+    return (int64_t)shared.bytes <= ogp_shared_limit(limit) && ogp_plan_reserve(plan, limit, shared.bytes, bytes_of(plan, &plan->tiling) + plan->direct_bytes);
 }

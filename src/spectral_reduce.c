@@ -256,9 +256,6 @@ bool ogp_spectral_reduce_prepare(struct ogp_plan *plan, int64_t limit)
     const struct fourier f = ogp_fourier(plan, t);
     struct arena shared = {0};
     carve_shared(&shared, plan, t, &f);
-    plan->shared_bytes = shared.bytes;
-    plan->worker_bytes = bytes_of(plan, t) + plan->direct_bytes;
-    plan->workers_most = (limit - OGP_ALIGN - (int64_t)plan->shared_bytes) / (int64_t)plan->worker_bytes;
     plan->tasks = blocks * t->splits;
-    return plan->workers_most >= 1;
+    return ogp_plan_reserve(plan, limit, shared.bytes, bytes_of(plan, t) + plan->direct_bytes);
 }

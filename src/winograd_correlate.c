@@ -255,10 +255,7 @@ bool ogp_winograd_correlate_prepare(struct ogp_plan *plan, int64_t limit)
     const struct winograd f = ogp_winograd(plan, t);
     struct arena shared = {0};
     carve_shared(&shared, plan, t, &f);
-    plan->shared_bytes = shared.bytes;
-    plan->worker_bytes = bytes_of(plan, t) + plan->direct_bytes;
-    plan->workers_most = (limit - OGP_ALIGN - (int64_t)plan->shared_bytes) / (int64_t)plan->worker_bytes;
     plan->tasks = plan->problem.n * plan->problem.g * ogp_winograd_tiles(plan, t, 0) *
                   ogp_ceil_div(ogp_winograd_tiles(plan, t, 1), t->run);
-    return plan->workers_most >= 1;
+    return ogp_plan_reserve(plan, limit, shared.bytes, bytes_of(plan, t) + plan->direct_bytes);
 }

@@ -311,9 +311,6 @@ bool ogp_winograd_reduce_prepare(struct ogp_plan *plan, int64_t limit)
         return false;
     struct arena shared = {0};
     ogp_partials_carve(&shared, plan, t->splits);
-    plan->shared_bytes = shared.bytes;
-    plan->worker_bytes = bytes_of(plan, t) + plan->direct_bytes;
-    plan->workers_most = (limit - OGP_ALIGN - (int64_t)plan->shared_bytes) / (int64_t)plan->worker_bytes;
     plan->tasks = ogp_pairs_blocks(plan, t) * t->splits;
-    return plan->workers_most >= 1;
+    return ogp_plan_reserve(plan, limit, shared.bytes, bytes_of(plan, t) + plan->direct_bytes);
 }

@@ -130,8 +130,15 @@ def test_npu_available_never_raises(failure, monkeypatch):
 
 def test_the_environment_forces_a_backend():
     code = "from oil_gas_ops_prospect.conv3d_custom import device; import torch; print(device.module_backend('cpu', torch.float32))"
-    for name in ("auto", "composite"):
-        assert python(code, OGP_CONV3D=name).stdout.strip() == ("c" if name == "auto" else name)
+    assert python(code, OGP_CONV3D="composite").stdout.strip() == "composite"
+    each = """
+import importlib, os, torch
+from oil_gas_ops_prospect.conv3d_custom import device
+for name in device.BACKENDS:
+    os.environ["OGP_CONV3D"] = name
+    print(name, importlib.reload(device).module_backend("cpu", torch.float32))
+"""
+    assert python(each).stdout.split() == ["auto", "c", "native", "native", "composite", "composite", "c", "c"]
     wrong = python(code, OGP_CONV3D="gpu")
     assert wrong.returncode != 0 and "OGP_CONV3D" in wrong.stderr and "'gpu'" in wrong.stderr
 
