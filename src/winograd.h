@@ -38,7 +38,8 @@ struct winograd {
 struct winograd ogp_winograd(const struct ogp_plan *plan, const struct tiling *t);
 
 /* Whether the transforms can serve this problem at all: kernels of 3 taps or 1 on depth and height, 3 on one of them,
- * a window of at most a vector and a column of the width, no stride, nothing folds, and rounding errors that the caller allows to follow the norm of a window. */
+ * a window of at most a vector and a column of the width, no stride, nothing folds, and rounding errors that the caller
+ * allows to follow the norm of a window. */
 bool ogp_winograd_applies(const struct ogp_plan *plan);
 
 /* Takes the tiling whose rows and columns are the cheapest, and sets plan->cost; false where nothing fits the limit or

@@ -13,8 +13,8 @@
  *   rows[R][K]    y[r*y_step + i] = sum over q, t < taps, k < K:  w[(q*taps + t)*K + k] * x[offset[q] + (r+k)*x_step + t + i]
  *
  * for c < C or r < R, 0 <= i < vectors*lanes. With accumulate the sum is added to y, without it y is not read.
- * It reads x[.. vectors*lanes + (taps - 1)*tap) of each row; rows has no tap, its taps are neighbours. In `rows` one loaded vector of x serves up to K output rows.
- * Sums run in the element type: the caller keeps terms*taps(*K) <= OGP_LONGEST_SUM. */
+ * It reads x[.. vectors*lanes + (taps - 1)*tap) of each row; rows has no tap, its taps are neighbours. In `rows` one
+ * loaded vector of x serves up to K output rows. Sums run in the element type: the caller keeps terms*taps(*K) <= OGP_LONGEST_SUM. */
 enum { OGP_LONGEST_SUM = 1024 };
 
 struct ogp_multiply {
@@ -32,8 +32,8 @@ typedef void ogp_multiply_fn(const struct ogp_multiply *);
  *   reduce_rows[K][T]      sum[t*K + k] += sum over d, h, i:  gy[d*gy_plane + h*gy_row + i] * x[d*x_plane + (h+k)*x_row + t + i]
  *
  * for t < T, c < C or k < K. Exactly the n columns count: what lies beyond them in x and gy may be anything, but is read
- * up to the next multiple of lanes (+ (T - 1)*tap in x, + T - 1 in rows). Lanes run in the element type and are added up in pairs or in double: the
- * caller keeps planes*rows*ceil(n/lanes) <= OGP_LONGEST_SUM. */
+ * up to the next multiple of lanes (+ (T - 1)*tap in x, + T - 1 in rows). Lanes run in the element type and are added up
+ * in pairs or in double: the caller keeps planes*rows*ceil(n/lanes) <= OGP_LONGEST_SUM. */
 struct ogp_reduce {
     double *sum;
     const void *gy, *x;
