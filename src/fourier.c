@@ -50,15 +50,19 @@ struct fourier ogp_fourier(const struct ogp_plan *plan, const struct tiling *t)
 struct twiddles ogp_fourier_carve_twiddles(struct arena *a, const struct fourier *f)
 {
     struct twiddles t;
-    for (int axis = 0; axis < 2; axis++)
+    for (int axis = 0; axis < 2; axis++) {
         t.axis[axis] = arena_take(a, (size_t)(2 * f->points[axis] * f->bytes));
+        t.exact[axis] = arena_take(a, (size_t)(2 * f->points[axis]) * sizeof(double));
+    }
     return t;
 }
 
 void ogp_fourier_fill_twiddles(const struct fourier *f, const struct twiddles *t)
 {
-    for (int axis = 0; axis < 2; axis++)
+    for (int axis = 0; axis < 2; axis++) {
         ogp_transform_twiddles(t->axis[axis], f->points[axis], f->bytes == sizeof(double));
+        ogp_transform_twiddles(t->exact[axis], f->points[axis], true);
+    }
 }
 
 /* ---- choosing ---- */
@@ -112,6 +116,16 @@ double ogp_fourier_depth_cycles(const struct fourier *f)
 double ogp_fourier_history_cycles(const struct fourier *f)
 {
     return 6 * (double)(f->points[0] * f->points[1] * f->history) / (double)f->columns;
+}
+
+double ogp_fourier_spectrum_cycles(const struct ogp_plan *plan, const struct fourier *f)
+{
+    const struct axis *const axis = plan->problem.axis;
+    const double heights = (double)axis[0].k * transform_cycles(f->fft[1], 1),
+                 depths = (double)f->points[1] * transform_cycles(f->fft[0], 1);
+    const double vectors = (double)ogp_ceil_div(axis[2].k, plan->kernels_f64->lanes),
+                 bins = (double)(f->points[0] * f->points[1]);
+    return vectors * (heights + depths) + 6 * bins * (double)axis[2].k;
 }
 
 double ogp_fourier_memory_cycles(const struct ogp_plan *plan, const struct fourier *f, double rows)

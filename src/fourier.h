@@ -66,6 +66,7 @@ bool ogp_fourier_choose(struct ogp_plan *plan, struct tiling t, int64_t limit,
 /* Twiddle factors of both axes, in shared memory. */
 struct twiddles {
     void *axis[2];
+    double *exact[2]; /* those of doubles */
 };
 struct twiddles ogp_fourier_carve_twiddles(struct arena *a, const struct fourier *f);
 void ogp_fourier_fill_twiddles(const struct fourier *f, const struct twiddles *t);
@@ -144,6 +145,8 @@ bool ogp_fourier_fits(const struct ogp_plan *plan, const struct finding *chunk, 
 double ogp_fourier_read_cycles(const struct fourier *f, double planes); /* height transforms of planes of both tiles */
 double ogp_fourier_depth_cycles(const struct fourier *f);               /* depth transforms of all height bins */
 double ogp_fourier_history_cycles(const struct fourier *f);
+/* The spectrum of one kernel, from its taps or back (spectrum.h). */
+double ogp_fourier_spectrum_cycles(const struct ogp_plan *plan, const struct fourier *f);
 double ogp_fourier_write_cycles(const struct fourier *f, double planes, double rows);
 /* Rows of a tensor read, or written (twice: they are read before). A misaligned chunk shares lines with the next one.
  */

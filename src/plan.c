@@ -104,6 +104,7 @@ static enum ogp_status fill(struct ogp_plan *plan, const struct ogp_problem *pro
     plan->pass = pass;
     plan->precision = opt->precision;
     plan->kernels = ogp_cpu_kernels(opt->isa, problem->dtype);
+    plan->kernels_f64 = ogp_cpu_kernels(opt->isa, OGP_F64);
     if (!plan->kernels)
         return ogp_fail(error, OGP_NOT_APPLICABLE,
                         "options.isa: expected one that this build has and this CPU runs, got "

@@ -51,6 +51,7 @@ struct ogp_plan {
     struct lattice lattice[3];
     const struct config *config;
     const struct ogp_kernels *kernels;
+    const struct ogp_kernels *kernels_f64; /* those of doubles on the same ISA */
     struct tiling tiling;
     const struct config
         *direct; /* tiles between transforms: how those are computed that a transform would not do justice to */

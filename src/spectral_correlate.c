@@ -43,8 +43,8 @@ static void transform_weights(const struct job *job, int64_t at, int worker)
     for (int a = 0; a < 3; a++)
         piece[a] = ogp_fourier_piece(plan, a);
     const double largest =
-        ogp_spectrum_of_weights(plan, &f, s.spectra + (out * s.channel + 2 * in * piece[2].taps) * f.bytes, s.bin,
-                                s.depth, &w, piece, (double *)(void *)ogp_job_scratch(job, worker));
+        ogp_spectrum_of_weights(plan, &f, &s.twiddles, s.spectra + (out * s.channel + 2 * in * piece[2].taps) * f.bytes, s.bin,
+                                s.depth, &w, piece, ogp_job_scratch(job, worker));
     if (!ogp_fourier_in_range(plan->problem.dtype, largest))
         atomic_store_explicit(s.unfit, 1, memory_order_relaxed);
 }
@@ -329,8 +329,7 @@ static size_t bytes_of(const struct ogp_plan *plan, const struct tiling *t)
     const struct fourier f = ogp_fourier(plan, t);
     struct arena arena = {0};
     carve(&arena, t, &f);
-    const size_t spectrum = (size_t)ogp_spectrum_scratch(plan, &f) * sizeof(double);
-    return arena.bytes > spectrum ? arena.bytes : spectrum;
+    return (size_t)ogp_max((int64_t)arena.bytes, ogp_spectrum_scratch(plan, &f));
 }
 
 static double task_count(const struct ogp_plan *plan, const struct tiling *t)
@@ -352,11 +351,10 @@ static double cost_of(const struct ogp_plan *plan, const struct tiling *t)
     const double products = outs * nd * nh * (3.4 * ins * taps + 10);
     const double write = outs * (ogp_fourier_write_cycles(&f, (double)t->out[0], 2 * (double)t->out[1]) +
                                  ogp_fourier_memory_cycles(plan, &f, 4 * (double)(t->out[0] * t->out[1])));
-    const double spectra = (double)(plan->problem.g * ogp_channels_in(plan) * ogp_channels_out(plan)) * nh * taps *
-                           (double)axis[0].k * (nd + (double)axis[1].k) * 3;
+    const double pairs = (double)(plan->problem.g * ogp_channels_in(plan) * ogp_channels_out(plan));
     return task_count(plan, t) * (double)f.vectors_all * (read + middle + products + write) *
                ogp_fourier_spill(bytes_of(plan, t)) +
-           spectra;
+           pairs * ogp_fourier_spectrum_cycles(plan, &f);
 }
 
 bool ogp_spectral_correlate_prepare(struct ogp_plan *plan, int64_t limit)

@@ -25,24 +25,22 @@ struct scratch {
     char *x_slab, *gy_slab;       /* [channel] */
     double *products;             /* [output channel][input channel][height place][depth place][width tap] pairs */
     double *taps;                 /* [output channel][input channel][tap] */
-    double *turn;                 /* of ogp_spectrum_to_taps */
 };
 
 static struct scratch carve(struct arena *a, const struct ogp_plan *plan, const struct tiling *t,
                             const struct fourier *f)
 {
     const int64_t bins = f->points[0] * f->points[1], ins = t->in_channels, outs = t->out_channels;
-    const size_t spectra = (size_t)(f->points[0] * f->plane * f->bytes),
-                 slab = (size_t)(f->points[0] * f->slab * f->bytes);
+    const int64_t spectra = f->points[0] * f->plane * f->bytes, slab = f->points[0] * f->slab * f->bytes;
     struct scratch s = {0};
-    s.x_spectra = arena_take(a, (size_t)ins * spectra);
-    s.gy_spectra = arena_take(a, (size_t)outs * spectra);
+    /* what turns sums into taps takes their place in the end */
+    s.x_spectra = arena_take(a, (size_t)ogp_max(ogp_spectrum_scratch(plan, f), (ins + outs) * spectra));
+    s.gy_spectra = s.x_spectra ? s.x_spectra + ins * spectra : NULL;
     s.history = arena_take(a, (size_t)(ins * bins * 2 * f->history * f->bytes));
-    s.x_slab = arena_take(a, (size_t)ins * slab);
-    s.gy_slab = arena_take(a, slab);
+    s.x_slab = arena_take(a, (size_t)(ins * slab));
+    s.gy_slab = arena_take(a, (size_t)slab);
     s.products = arena_take(a, (size_t)(outs * ins * bins * 2 * plan->problem.axis[2].k) * sizeof(double));
     s.taps = arena_take(a, (size_t)(outs * ins * ogp_kernel_taps(&plan->problem)) * sizeof(double));
-    s.turn = arena_take(a, (size_t)ogp_spectrum_scratch(plan, f) * sizeof(double));
     ogp_fourier_carve_reader(a, f, &s.x);
     ogp_fourier_carve_reader(a, f, &s.gy);
     return s;
@@ -202,7 +200,8 @@ static void run_task(const struct job *job, int64_t at, int worker)
         add_unit(&task);
     }
     for (int64_t k = 0; k < pairs; k++)
-        ogp_spectrum_to_taps(plan, &f, scratch.taps + k * taps, scratch.products + k * each, scratch.turn);
+        ogp_spectrum_to_taps(plan, &f, &task.twiddles, scratch.taps + k * taps, scratch.products + k * each,
+                             scratch.x_spectra);
     ogp_partials_put(job, &task.pairs, split, NULL, scratch.taps, taps);
 }
 
@@ -239,20 +238,24 @@ static double cost_of(const struct ogp_plan *plan, const struct tiling *t)
     const double middle = (ins + outs) * ogp_fourier_depth_cycles(&f) + ins * ogp_fourier_history_cycles(&f);
     const double products =
         ins * outs * (double)(f.points[0] * f.points[1]) * (3.6 * taps + 4 * (taps + 4) / (double)f.vectors);
-    return (double)ogp_pairs_blocks(plan, t) * (double)(plan->problem.n * ogp_fourier_units(plan, t)) *
-           (double)f.vectors_all * (ins * read_x + outs * read_gy + middle + products) * 1.15 *
-           ogp_fourier_spill(bytes_of(plan, t)); /* 1.15: measured */
+    const double blocks = (double)ogp_pairs_blocks(plan, t),
+                 units = (double)(plan->problem.n * ogp_fourier_units(plan, t)),
+                 splits = fmin((double)t->splits, units);
+    const double chunks = (double)f.vectors_all * (ins * read_x + outs * read_gy + middle + products);
+    return blocks * (units * chunks * 1.15 * ogp_fourier_spill(bytes_of(plan, t)) + /* 1.15: measured */
+                     splits * ins * outs * ogp_fourier_spectrum_cycles(plan, &f));
 }
 
 bool ogp_spectral_reduce_prepare(struct ogp_plan *plan, int64_t limit)
 {
-    const struct tiling start = {.in_channels = plan->problem.ci_g, .out_channels = plan->problem.co_g, .splits = 1};
+    struct tiling start = {.in_channels = plan->problem.ci_g, .out_channels = plan->problem.co_g};
+    const int64_t blocks = ogp_pairs_blocks(plan, &start);
+    start.splits = ogp_partials_splits(plan, (double)blocks, INT64_MAX, ogp_shared_limit(limit));
     if (!plan->direct_tiling.all_pieces ||
         !ogp_fourier_choose(plan, start, ogp_worker_limit(limit) - (int64_t)plan->direct_bytes, bytes_of, cost_of))
         return false;
     struct tiling *const t = &plan->tiling;
-    const int64_t blocks = ogp_pairs_blocks(plan, t), units = plan->problem.n * ogp_fourier_units(plan, t);
-    t->splits = ogp_partials_splits(plan, (double)blocks, units, ogp_shared_limit(limit));
+    t->splits = ogp_min(t->splits, plan->problem.n * ogp_fourier_units(plan, t));
     const struct fourier f = ogp_fourier(plan, t);
     struct arena shared = {0};
     carve_shared(&shared, plan, t, &f);

@@ -4,84 +4,126 @@
 #include <math.h>
 #include <string.h>
 
+#include "arena.h"
 #include "util.h"
 
-/* out[t] += in[t] * root, pairs of numbers. */
-static void add_turned(double *out, const double *in, const double root[2], int64_t count)
+/* The width taps pass one vector of doubles at a time: a pair is a vector of real parts and one of imaginary parts. */
+struct columns {
+    int64_t lanes, pair; /* doubles */
+    int64_t plane;       /* of mixed */
+    const struct ogp_fft_row *fft[2];
+    double *rows;  /* [height]: of one depth tap */
+    double *zeros; /* one row */
+    double *mixed; /* [depth][height place] pairs: only the height is transformed */
+    double *slab;  /* [depth place] pairs: of one height place */
+};
+
+static struct columns carve(struct arena *a, const struct ogp_plan *plan, const struct fourier *f)
 {
-    for (int64_t t = 0; t < count; t++) {
-        out[2 * t] += in[2 * t] * root[0] - in[2 * t + 1] * root[1];
-        out[2 * t + 1] += in[2 * t] * root[1] + in[2 * t + 1] * root[0];
-    }
+    const struct ogp_kernels *const k = plan->kernels_f64;
+    struct columns c = {.lanes = k->lanes, .pair = 2 * k->lanes};
+    for (int axis = 0; axis < 2; axis++)
+        c.fft[axis] = &k->fft[f->fft[axis] - plan->kernels->fft];
+    c.plane = ogp_odd_lines(f->points[1] * c.pair, sizeof(double));
+    c.rows = arena_take(a, (size_t)(f->points[1] * c.lanes) * sizeof(double));
+    c.zeros = arena_take(a, (size_t)c.lanes * sizeof(double));
+    c.mixed = arena_take(a, (size_t)(f->points[0] * c.plane) * sizeof(double));
+    c.slab = arena_take(a, (size_t)(f->points[0] * c.pair) * sizeof(double));
+    return c;
 }
 
 int64_t ogp_spectrum_scratch(const struct ogp_plan *plan, const struct fourier *f)
 {
-    const struct axis *const axis = plan->problem.axis;
-    return 2 * axis[2].k * (1 + ogp_max(axis[0].k, f->points[1])) + axis[0].k * axis[1].k * axis[2].k;
+    struct arena a = {0};
+    carve(&a, plan, f);
+    return (int64_t)a.bytes;
 }
 
 /* ---- from taps ---- */
 
-/* Weights, dense [depth][height][width]; returns the largest magnitude. */
-static double load_weights(enum ogp_dtype dtype, double *out, const struct weights *w, const struct piece piece[3])
+/* Takes `count` width taps from t on of one depth tap to c->rows, scaled; returns the larger of `largest` and their
+ * magnitudes, which are not. */
+static double load_rows(const struct columns *c, enum ogp_dtype dtype, const struct weights *w,
+                        const struct piece piece[3], int64_t d, int64_t t, int64_t count, double scale, double largest)
 {
-    double largest = 0;
-    for (int64_t d = 0; d < piece[0].taps; d++)
-        for (int64_t h = 0; h < piece[1].taps; h++)
-            for (int64_t t = 0; t < piece[2].taps; t++) {
-                *out = ogp_load(dtype, w->data,
-                                (piece[0].tap0 + piece[0].tap_step * d) * w->axis[0] +
-                                    (piece[1].tap0 + piece[1].tap_step * h) * w->axis[1] +
-                                    (piece[2].tap0 + piece[2].tap_step * t) * w->axis[2]);
-                largest = isfinite(*out) ? fmax(largest, fabs(*out)) : INFINITY;
-                out++;
-            }
+    for (int64_t h = 0; h < piece[1].taps; h++)
+        for (int64_t k = 0; k < count; k++) {
+            const double value = ogp_load(dtype, w->data,
+                                          (piece[0].tap0 + piece[0].tap_step * d) * w->axis[0] +
+                                              (piece[1].tap0 + piece[1].tap_step * h) * w->axis[1] +
+                                              (piece[2].tap0 + piece[2].tap_step * (t + k)) * w->axis[2]);
+            if (!(fabs(value) <= largest))
+                largest = isfinite(value) ? fabs(value) : INFINITY;
+            c->rows[h * c->lanes + k] = value * scale;
+        }
     return largest;
 }
 
-/* Height frequency k of every depth tap: column[d] = sum over h: exp(2 pi i k h / points) w[d][h]. */
-static void transform_height(double *column, const double *w, int64_t points, int64_t k, const struct piece piece[3])
+/* Transforms the height of c->rows into depth tap d of c->mixed. The weights are the imaginary parts: exchanged in the
+ * end, the two parts are the conjugate of their spectrum. */
+static void mix_height(const struct columns *c, const struct twiddles *twiddles, int64_t d)
 {
-    const int64_t kh = piece[1].taps, kw = piece[2].taps;
-    memset(column, 0, (size_t)(2 * piece[0].taps * kw) * sizeof(double));
-    for (int64_t d = 0; d < piece[0].taps; d++)
-        for (int64_t h = 0; h < kh; h++) {
-            double root[2];
-            ogp_transform_root(points, k * h, root);
-            for (int64_t t = 0; t < kw; t++) {
-                column[2 * (d * kw + t)] += w[(d * kh + h) * kw + t] * root[0];
-                column[2 * (d * kw + t) + 1] += w[(d * kh + h) * kw + t] * root[1];
+    c->fft[1]->forward(&(struct ogp_fft){.re = c->zeros,
+                                         .im = c->rows,
+                                         .bins = c->mixed + d * c->plane,
+                                         .twiddle = twiddles->exact[1],
+                                         .im_step = c->lanes,
+                                         .step = c->pair,
+                                         .imaginary = c->lanes,
+                                         .vectors = 1});
+}
+
+/* Transforms the depth of height place b of c->mixed into c->slab. */
+static void mix_depth(const struct columns *c, const struct twiddles *twiddles, int64_t b)
+{
+    double *const column = c->mixed + b * c->pair;
+    c->fft[0]->forward(&(struct ogp_fft){.re = column,
+                                         .im = column + c->lanes,
+                                         .bins = c->slab,
+                                         .twiddle = twiddles->exact[0],
+                                         .re_step = c->plane,
+                                         .im_step = c->plane,
+                                         .step = c->pair,
+                                         .imaginary = c->lanes,
+                                         .vectors = 1});
+}
+
+/* The pairs of c->slab, a depth place every `row` elements. */
+static void store(const struct columns *c, enum ogp_dtype dtype, void *out, int64_t row, int64_t points, int64_t count)
+{
+    const double *re = c->slab + c->lanes, *im = c->slab;
+    if (dtype == OGP_F32)
+        for (float *to = out; points > 0; points--, to += row, re += c->pair, im += c->pair)
+            for (int64_t k = 0; k < count; k++) {
+                to[2 * k] = (float)re[k];
+                to[2 * k + 1] = (float)im[k];
             }
+    else
+        for (double *to = out; points > 0; points--, to += row, re += c->pair, im += c->pair)
+            for (int64_t k = 0; k < count; k++) {
+                to[2 * k] = re[k];
+                to[2 * k + 1] = im[k];
+            }
+}
+
+double ogp_spectrum_of_weights(const struct ogp_plan *plan, const struct fourier *f, const struct twiddles *twiddles,
+                               void *out, int64_t bin, int64_t row, const struct weights *w,
+                               const struct piece piece[3], void *scratch)
+{
+    struct arena a = {.base = scratch};
+    const struct columns c = carve(&a, plan, f);
+    const double scale = 1 / (double)(f->points[0] * f->points[1]);
+    memset(scratch, 0, a.bytes);
+    double largest = 0;
+    for (int64_t t = 0; t < piece[2].taps; t += c.lanes) {
+        const int64_t count = ogp_min(c.lanes, piece[2].taps - t);
+        for (int64_t d = 0; d < piece[0].taps; d++) {
+            largest = load_rows(&c, plan->problem.dtype, w, piece, d, t, count, scale, largest);
+            mix_height(&c, twiddles, d);
         }
-}
-
-static void store(enum ogp_dtype dtype, void *out, int64_t at, const double *in, int64_t count, double scale)
-{
-    for (int64_t k = 0; k < count; k++)
-        if (dtype == OGP_F32)
-            ((float *)out)[at + k] = (float)(in[k] * scale);
-        else
-            ((double *)out)[at + k] = in[k] * scale;
-}
-
-double ogp_spectrum_of_weights(const struct ogp_plan *plan, const struct fourier *f, void *out, int64_t bin,
-                               int64_t row, const struct weights *w, const struct piece piece[3], double *scratch)
-{
-    const int64_t kw = piece[2].taps, nd = f->points[0], nh = f->points[1];
-    double *const sum = scratch, *const column = sum + 2 * kw, *const real = column + 2 * kw * piece[0].taps;
-    const double largest = load_weights(plan->problem.dtype, real, w, piece);
-    for (int64_t b = 0; b < nh; b++) {
-        transform_height(column, real, nh, ogp_transform_frequency(f->fft[1], b), piece);
-        for (int64_t c = 0; c < nd; c++) {
-            const int64_t k = ogp_transform_frequency(f->fft[0], c);
-            memset(sum, 0, (size_t)(2 * kw) * sizeof(double));
-            for (int64_t d = 0; d < piece[0].taps; d++) {
-                double root[2];
-                ogp_transform_root(nd, k * d, root);
-                add_turned(sum, column + 2 * d * kw, root, kw);
-            }
-            store(plan->problem.dtype, out, b * bin + c * row, sum, 2 * kw, 1 / (double)(nd * nh));
+        for (int64_t b = 0; b < f->points[1]; b++) {
+            mix_depth(&c, twiddles, b);
+            store(&c, plan->problem.dtype, (char *)out + (b * bin + 2 * t) * f->bytes, row, f->points[0], count);
         }
     }
     return largest;
@@ -89,28 +131,59 @@ double ogp_spectrum_of_weights(const struct ogp_plan *plan, const struct fourier
 
 /* ---- to taps ---- */
 
-void ogp_spectrum_to_taps(const struct ogp_plan *plan, const struct fourier *f, double *taps, const double *sum,
-                          double *scratch)
+/* Depth taps of the sums of one height place into c->mixed. */
+static void part_depth(const struct columns *c, const struct twiddles *twiddles, int64_t b, int64_t taps)
+{
+    double *const column = c->mixed + b * c->pair;
+    c->fft[0]->inverse(&(struct ogp_fft){.re = column,
+                                         .im = column + c->lanes,
+                                         .bins = c->slab,
+                                         .twiddle = twiddles->exact[0],
+                                         .re_step = c->plane,
+                                         .im_step = c->plane,
+                                         .step = c->pair,
+                                         .imaginary = c->lanes,
+                                         .vectors = 1,
+                                         .re_count = taps,
+                                         .im_count = taps});
+}
+
+/* Height taps of depth tap d, their real parts, into c->rows. */
+static void part_height(const struct columns *c, const struct twiddles *twiddles, int64_t d, int64_t taps)
+{
+    c->fft[1]->inverse(&(struct ogp_fft){.re = c->rows,
+                                         .im = c->rows,
+                                         .bins = c->mixed + d * c->plane,
+                                         .twiddle = twiddles->exact[1],
+                                         .re_step = c->lanes,
+                                         .step = c->pair,
+                                         .imaginary = c->lanes,
+                                         .vectors = 1,
+                                         .re_count = taps});
+}
+
+void ogp_spectrum_to_taps(const struct ogp_plan *plan, const struct fourier *f, const struct twiddles *twiddles,
+                          double *taps, const double *sum, void *scratch)
 {
     const int64_t nd = f->points[0], nh = f->points[1];
     const int64_t kd = plan->problem.axis[0].k, kh = plan->problem.axis[1].k, kw = plan->problem.axis[2].k;
     const double scale = 1 / (double)(nd * nh);
-    double *const column = scratch; /* [height place][width tap] of one depth tap */
-    for (int64_t d = 0; d < kd; d++) {
-        memset(column, 0, (size_t)(2 * nh * kw) * sizeof(double));
-        for (int64_t c = 0; c < nd; c++) {
-            double root[2];
-            ogp_transform_root(nd, ogp_transform_frequency(f->fft[0], c) * d, root);
-            for (int64_t b = 0; b < nh; b++)
-                add_turned(column + 2 * b * kw, sum + 2 * (b * nd + c) * kw, root, kw);
+    struct arena a = {.base = scratch};
+    const struct columns c = carve(&a, plan, f);
+    memset(c.slab, 0, (size_t)(nd * c.pair) * sizeof(double));
+    for (int64_t t = 0; t < kw; t += c.lanes) {
+        const int64_t count = ogp_min(c.lanes, kw - t);
+        for (int64_t b = 0; b < nh; b++) {
+            for (int64_t place = 0; place < nd; place++)
+                for (int64_t k = 0; k < 2 * count; k++)
+                    c.slab[place * c.pair + k % 2 * c.lanes + k / 2] = sum[2 * ((b * nd + place) * kw + t) + k];
+            part_depth(&c, twiddles, b, kd);
         }
-        for (int64_t h = 0; h < kh; h++)
-            for (int64_t b = 0; b < nh; b++) {
-                double root[2];
-                ogp_transform_root(nh, ogp_transform_frequency(f->fft[1], b) * h, root);
-                for (int64_t t = 0; t < kw; t++)
-                    taps[(d * kh + h) * kw + t] +=
-                        scale * (column[2 * (b * kw + t)] * root[0] - column[2 * (b * kw + t) + 1] * root[1]);
-            }
+        for (int64_t d = 0; d < kd; d++) {
+            part_height(&c, twiddles, d, kh);
+            for (int64_t h = 0; h < kh; h++)
+                for (int64_t k = 0; k < count; k++)
+                    taps[(d * kh + h) * kw + t + k] += scale * c.rows[h * c.lanes + k];
+        }
     }
 }
