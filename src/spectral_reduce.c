@@ -9,6 +9,8 @@
 #include "spectrum.h"
 #include "util.h"
 
+enum { BLOCK_MOST = 16 }; /* channels of either operand */
+
 /* ---- workspace ---- */
 
 static struct twiddles carve_shared(struct arena *a, const struct ogp_plan *plan, const struct tiling *t,
@@ -246,19 +248,29 @@ static double cost_of(const struct ogp_plan *plan, const struct tiling *t)
                      splits * ins * outs * ogp_fourier_spectrum_cycles(plan, &f));
 }
 
+/* A transform serves all channels of the other operand in its block, but the sums of a pair are large: 144 KiB for 9
+ * width taps of 32 x 32 points. */
 bool ogp_spectral_reduce_prepare(struct ogp_plan *plan, int64_t limit)
 {
-    struct tiling start = {.in_channels = plan->problem.ci_g, .out_channels = plan->problem.co_g};
-    const int64_t blocks = ogp_pairs_blocks(plan, &start);
-    start.splits = ogp_partials_splits(plan, (double)blocks, INT64_MAX, ogp_shared_limit(limit));
-    if (!plan->direct_tiling.all_pieces ||
-        !ogp_fourier_choose(plan, start, ogp_worker_limit(limit) - (int64_t)plan->direct_bytes, bytes_of, cost_of))
+    const int64_t ins = plan->problem.ci_g, outs = plan->problem.co_g, most = ogp_max(ins, outs);
+    const int64_t room = ogp_worker_limit(limit) - (int64_t)plan->direct_bytes;
+    bool found = false;
+    if (!plan->direct_tiling.all_pieces)
+        return false;
+    for (int64_t channels = 1; channels <= BLOCK_MOST && channels < 2 * most; channels *= 2) {
+        struct tiling start = {.in_channels = ogp_even_block(ins, channels),
+                               .out_channels = ogp_even_block(outs, channels)};
+        start.splits = ogp_partials_splits(plan, (double)ogp_pairs_blocks(plan, &start), INT64_MAX,
+                                           ogp_shared_limit(limit));
+        found |= ogp_fourier_choose(plan, start, room, bytes_of, cost_of);
+    }
+    if (!found)
         return false;
     struct tiling *const t = &plan->tiling;
     t->splits = ogp_min(t->splits, plan->problem.n * ogp_fourier_units(plan, t));
     const struct fourier f = ogp_fourier(plan, t);
     struct arena shared = {0};
     carve_shared(&shared, plan, t, &f);
-    plan->tasks = blocks * t->splits;
+    plan->tasks = ogp_pairs_blocks(plan, t) * t->splits;
     return ogp_plan_reserve(plan, limit, shared.bytes, bytes_of(plan, t) + plan->direct_bytes);
 }
