@@ -267,6 +267,7 @@ void ogp_fourier_carve_reader(struct arena *a, const struct fourier *f, struct r
         r->offset[tile] = arena_take(a, rows * sizeof(int64_t));
     }
     r->place = arena_take(a, rows * sizeof(int64_t));
+    r->across = arena_take(a, (size_t)f->columns * sizeof(int64_t));
 }
 
 void ogp_fourier_aim(struct reader *r)
@@ -289,25 +290,32 @@ static bool is_straight(const struct reader *r, const struct run *run)
            r->width.first + run->hi <= r->width.extent;
 }
 
+/* Columns [lo, hi) of a row that a padding mode puts beside the tensor. */
+static void pack_border(const struct reader *r, char *row, const char *in, int64_t lo, int64_t hi)
+{
+    const enum ogp_dtype dtype = r->plan->problem.dtype;
+    for (int64_t c = lo; c < hi; c++)
+        ogp_store(dtype, row, c, ogp_load(dtype, in, r->across[c]));
+}
+
 /* Packs a plane whose columns are not neighbours in the tensor, or are those of a padding mode. */
 static void pack_plane(const struct reader *r, int tile, const char *plane, const struct run *run)
 {
     const struct fourier *const f = r->fourier;
-    const struct sampling *const height = &r->sampling[tile][1];
-    if (r->width.padding != OGP_ZEROS) {
-        const struct volume volume = {.data = (char *)(uintptr_t)plane,
-                                      .axis = {0, r->volume.axis[1], r->volume.axis[2]}};
-        const struct sampling sampling[3] = {{0, 1, 1, 1, OGP_ZEROS}, *height, r->width};
-        const int64_t size = f->points[1] * f->columns;
-        const struct block block = {1, {1, height->count, r->width.count}, size, size, f->columns};
-        ogp_pack(r->plan, r->packed[tile], &block, &volume, sampling);
-        return;
+    const struct run inside = ogp_inside(&r->width);
+    const int64_t columns = inside.hi - inside.lo, across = r->volume.axis[2];
+    const int64_t step = columns > 1 ? r->width.step * across : 1;
+    const int64_t first = columns > 0 ? (r->width.first + r->width.step * inside.lo) * across : 0;
+    for (int64_t c = run->lo; c < run->hi; c++)
+        r->across[c] = ogp_sample_source(&r->width, c) * across;
+    for (int64_t h = r->rows[tile].lo; h < r->rows[tile].hi; h++) {
+        char *const row = r->packed[tile] + h * f->columns * f->bytes;
+        const char *const in = plane + r->offset[tile][h] * f->bytes;
+        if (columns > 0)
+            r->plan->kernels->gather(row + inside.lo * f->bytes, in + first * f->bytes, step, columns);
+        pack_border(r, row, in, run->lo, inside.lo);
+        pack_border(r, row, in, inside.hi, run->hi);
     }
-    const int64_t columns = run->hi - run->lo, step = columns > 1 ? r->width.step * r->volume.axis[2] : 1;
-    const char *const first = plane + (r->width.first + r->width.step * run->lo) * r->volume.axis[2] * f->bytes;
-    for (int64_t h = r->rows[tile].lo; h < r->rows[tile].hi && columns > 0; h++)
-        r->plan->kernels->gather(r->packed[tile] + (h * f->columns + run->lo) * f->bytes,
-                                 first + r->offset[tile][h] * f->bytes, step, columns);
 }
 
 /* Takes plane d of a tile to r->packed, zeros where there is none. Sets the rows and columns of *take. Planes are
@@ -345,7 +353,7 @@ static void take_plane(const struct reader *r, int tile, int64_t d, int64_t toge
 static void prefetch(const struct reader *r, int tile, int64_t d)
 {
     const struct sampling *const depth = &r->sampling[tile][0];
-    const struct run run = ogp_sampled(&r->width);
+    const struct run run = ogp_inside(&r->width);
     const int64_t from_d = ogp_sample_source(depth, d), bytes = (run.hi - run.lo) * r->fourier->bytes;
     if (from_d < 0 || !is_straight(r, &run))
         return;

@@ -96,6 +96,7 @@ struct reader {
     char *sums[2];      /* [tile]: of the segments of the plane before */
     int64_t *offset[2]; /* [tile][height]: elements from the plane of the tensor */
     int64_t *place;     /* [height]: elements from a packed plane */
+    int64_t *across;    /* [column]: elements from a row of the tensor */
 };
 void ogp_fourier_carve_reader(struct arena *a, const struct fourier *f, struct reader *r);
 

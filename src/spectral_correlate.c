@@ -57,10 +57,12 @@ static struct spectral_scratch carve(struct arena *a, const struct tiling *t, co
     s.history = arena_take(a, (size_t)(ins * bins * 2 * f->history * f->bytes));
     s.x = arena_take(a, (size_t)(ins * f->points[0] * f->slab * f->bytes));
     s.y = arena_take(a, (size_t)(f->points[0] * f->bin * f->bytes));
+    s.pitch = ogp_odd_lines(f->columns + OGP_ALIGN / f->bytes, f->bytes);
     for (int tile = 0; tile < 2; tile++) {
-        char *const rows = arena_take(a, (size_t)(f->points[1] * ogp_spectral_pitch(f) * f->bytes));
+        char *const rows = arena_take(a, (size_t)(f->points[1] * s.pitch * f->bytes));
         s.out[tile] = rows ? rows + OGP_ALIGN : NULL;
     }
+    s.onto = arena_take(a, (size_t)f->columns * sizeof(int64_t));
     s.carry = arena_take(a, (size_t)(t->out_channels * t->out[0] * 2 * t->out[1] * OGP_ALIGN));
     s.bits = arena_take(a, (size_t)(2 * ins * bins) * sizeof(uint64_t));
     s.window = arena_take(a, (size_t)(2 * bins) * sizeof(uint64_t));
@@ -70,14 +72,16 @@ static struct spectral_scratch carve(struct arena *a, const struct tiling *t, co
 
 /* ---- one unit ---- */
 
-/* Most zeros of padding that a window reads beyond one end of axis a. */
+/* Most zeros of padding that a window reads beyond one end of axis a. Where outputs fold, what one adds to another lies
+ * in the window of that one too, unless the padding is wider than half of the kernel. */
 static int64_t padding_of(const struct ogp_plan *plan, int a)
 {
     const struct lattice *const lat = &plan->lattice[a];
     const struct axis *const axis = &lat->axis;
     if (!lat->adjoint)
         return lat->padding == OGP_ZEROS ? ogp_max(axis->p, axis->q) : 0;
-    return axis->k - 1 - (lat->fold ? 0 : ogp_min(axis->p, axis->q));
+    const bool wide = lat->fold && 2 * ogp_max(axis->p, axis->q) >= axis->k;
+    return axis->k - 1 - (wide ? 0 : ogp_min(axis->p, axis->q) / axis->l);
 }
 
 /* A window of zeros, what of it lies in the tensor, holds one segment at least: so many rows or planes, wherever they

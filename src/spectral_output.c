@@ -33,18 +33,28 @@ void ogp_spectral_fold_depth(const struct spectral_task *task, int64_t out_chann
 /* Row h of a tile in scratch. */
 static char *scratch_row(const struct spectral_task *task, int tile, int64_t h)
 {
-    return task->s->out[tile] + h * ogp_spectral_pitch(task->f) * task->f->bytes;
+    return task->s->out[tile] + h * task->s->pitch * task->f->bytes;
 }
 
 /* Adds the rows of a tile that fold to those they fold onto. */
 static void fold_height(const struct spectral_task *task, int tile)
 {
+    if (!task->plan->lattice[1].fold)
+        return;
     for (int64_t h = 0; h < task->unit.span[tile][1].count; h++) {
         const int64_t onto = folds_onto(&task->plan->lattice[1], task->unit.span[tile][1], h);
         if (onto >= 0)
             task->plan->kernels->scatter(scratch_row(task, tile, onto), 1, scratch_row(task, tile, h),
                                          task->s->reader.vectors * task->plan->kernels->lanes, 0, 1);
     }
+}
+
+/* Columns [lo, hi) of the chunk fold onto elements s->onto of a row whose first is that of output `origin`. */
+static void find_folded(const struct spectral_task *task, int64_t lo, int64_t hi, int64_t origin, int64_t step)
+{
+    const struct lattice *const lat = &task->plan->lattice[2];
+    for (int64_t c = lo; c < hi; c++)
+        task->s->onto[c] = (ogp_pad_source(lat->padding, lat->out_extent, task->first + c) - origin) * step;
 }
 
 static void add_element(enum ogp_dtype dtype, char *to, const char *value)
@@ -55,18 +65,11 @@ static void add_element(enum ogp_dtype dtype, char *to, const char *value)
         *(double *)(void *)to += *(const double *)(const void *)value;
 }
 
-/* Adds the columns of a row that fold to the outputs they fold onto, which are written: those of this chunk, and beyond
- * the high end of the axis those of the one before. line: the output row's element 0. */
-static void fold_width(const struct spectral_task *task, char *line, int64_t step, const char *row)
+static void fold_columns(const struct spectral_task *task, char *to, const char *row, int64_t lo, int64_t hi)
 {
-    const struct lattice *const lat = &task->plan->lattice[2];
     const int64_t bytes = task->f->bytes;
-    for (int64_t c = task->lo; c < task->hi; c++) {
-        const int64_t j = task->first + c;
-        if (j < 0 || j >= lat->out_extent)
-            add_element(task->plan->problem.dtype,
-                        line + ogp_pad_source(lat->padding, lat->out_extent, j) * step * bytes, row + c * bytes);
-    }
+    for (int64_t c = lo; c < hi; c++)
+        add_element(task->plan->problem.dtype, to + task->s->onto[c] * bytes, row + c * bytes);
 }
 
 /* ---- muted outputs ---- */
@@ -126,12 +129,11 @@ static char *plane_of(const struct spectral_task *task, int tile, int64_t channe
                task->f->bytes;
 }
 
-/* Whether rows go to the output as they are, in whole lines. */
+/* Whether rows go to the output in whole lines. */
 static bool puts_rows(const struct spectral_task *task)
 {
     const struct volume *const out = output_of(task);
-    return out->axis[2] == 1 && (uintptr_t)out->data % (uintptr_t)task->f->bytes == 0 && !task->job->accumulate &&
-           !ogp_fourier_folds(task->plan);
+    return out->axis[2] == 1 && (uintptr_t)out->data % (uintptr_t)task->f->bytes == 0 && !task->job->accumulate;
 }
 
 /* Whether the output is larger than what caches keep for who reads it next. */
@@ -144,19 +146,27 @@ static bool is_large(const struct ogp_plan *plan)
     return elements * ogp_dtype_bytes(plan->problem.dtype) >= large;
 }
 
-/* Rows of a plane of one tile: `count` of them, that of height 0 at `to`, `step` elements apart. */
+/* Rows of a plane of one tile that are outputs: [lo, hi) of its height, that of height lo at `to`, `step` elements
+ * apart. */
 struct rows {
     char *to;
-    int64_t count, step;
+    int64_t lo, hi, step;
 };
 
-/* The rows of plane d; none where the tile has no such plane, or the plane folds away. */
+/* The rows of plane d that do not fold away; none where the tile has no such plane, or that one folds away. */
 static struct rows rows_of(const struct spectral_task *task, int tile, int64_t channel, int64_t d)
 {
     const struct span *const span = task->unit.span[tile];
-    struct rows rows = {.to = plane_of(task, tile, channel, d)};
-    rows.count = d < span[0].count && folds_onto(&task->plan->lattice[0], span[0], d) < 0 ? span[1].count : 0;
+    const struct lattice *const height = &task->plan->lattice[1];
+    struct rows rows = {.hi = span[1].count};
+    while (rows.lo < rows.hi && folds_onto(height, span[1], rows.lo) >= 0)
+        rows.lo++;
+    while (rows.lo < rows.hi && folds_onto(height, span[1], rows.hi - 1) >= 0)
+        rows.hi--;
+    if (d >= span[0].count || folds_onto(&task->plan->lattice[0], span[0], d) >= 0)
+        rows.hi = rows.lo;
     rows.step = span[1].count > 1 ? span[1].step * output_of(task)->axis[1] : 0;
+    rows.to = plane_of(task, tile, channel, d) + rows.lo * rows.step * task->f->bytes;
     return rows;
 }
 
@@ -167,9 +177,9 @@ void ogp_spectral_foresee(const struct spectral_task *task, int64_t out_channel,
         return;
     for (int tile = 0; tile < 2; tile++) {
         const struct rows rows = rows_of(task, tile, ogp_spectral_channel(task, out_channel), d);
-        for (int64_t h = 0; h < rows.count; h++)
+        for (int64_t h = rows.lo; h < rows.hi; h++)
             for (int64_t at = task->lo * bytes; at < task->hi * bytes; at += OGP_ALIGN)
-                __builtin_prefetch(rows.to + h * rows.step * bytes + at, 1, 2);
+                __builtin_prefetch(rows.to + (h - rows.lo) * rows.step * bytes + at, 1, 2);
     }
 }
 
@@ -187,16 +197,22 @@ struct plane {
     double bias;
 };
 
+/* All rows of a plane that has outputs. */
+static int64_t inverted(const struct spectral_task *task, const struct plane *p, int tile)
+{
+    return p->rows[tile].hi > p->rows[tile].lo ? task->unit.span[tile][1].count : 0;
+}
+
 /* Back to rows in scratch. */
 static void invert(const struct spectral_task *task, const struct plane *p, double bias)
 {
     const struct fourier *const f = task->f;
     const struct ogp_fft back = {.re = task->s->out[0],
                                  .im = task->s->out[1],
-                                 .re_step = ogp_spectral_pitch(f),
-                                 .im_step = ogp_spectral_pitch(f),
-                                 .re_count = p->rows[0].count,
-                                 .im_count = p->rows[1].count,
+                                 .re_step = task->s->pitch,
+                                 .im_step = task->s->pitch,
+                                 .re_count = inverted(task, p, 0),
+                                 .im_count = inverted(task, p, 1),
                                  .twiddle = task->shared->twiddles.axis[1],
                                  .bins = task->s->spectra + (p->channel * f->points[0] + p->d) * f->plane * f->bytes,
                                  .step = f->bin,
@@ -206,7 +222,7 @@ static void invert(const struct spectral_task *task, const struct plane *p, doub
     f->fft[1]->inverse(&back);
     for (int tile = 0; tile < 2 && task->muted; tile++) {
         const uint64_t *const window = task->s->window + (tile * f->points[0] + p->d) * f->points[1];
-        for (int64_t h = 0; h < p->rows[tile].count; h++)
+        for (int64_t h = 0; h < inverted(task, p, tile); h++)
             mute_row(task, scratch_row(task, tile, h), window[h], bias);
     }
 }
@@ -215,40 +231,73 @@ static void invert(const struct spectral_task *task, const struct plane *p, doub
 static void put_rows(const struct spectral_task *task, int tile, const struct plane *p, int64_t lo, int64_t hi)
 {
     const struct tiling *const t = &task->plan->tiling;
+    const struct rows *const rows = &p->rows[tile];
     const int64_t bytes = task->f->bytes;
-    const struct ogp_put put = {.out = p->rows[tile].to + lo * bytes,
-                                .in = task->s->out[tile] + lo * bytes,
-                                .carry = task->s->carry +
-                                         (((p->channel * t->out[0] + p->d) * 2 + tile) * t->out[1]) * OGP_ALIGN,
-                                .out_step = p->rows[tile].step,
-                                .in_step = ogp_spectral_pitch(task->f),
-                                .rows = p->rows[tile].count,
-                                .n = hi - lo,
-                                .before = task->first + lo - task->begun,
-                                .ends = hi == lo || task->first + hi == task->plan->lattice[2].out_extent,
-                                .stream = is_large(task->plan)};
+    const struct ogp_put put = {
+        .out = rows->to + lo * bytes,
+        .in = scratch_row(task, tile, rows->lo) + lo * bytes,
+        .carry = task->s->carry + (((p->channel * t->out[0] + p->d) * 2 + tile) * t->out[1] + rows->lo) * OGP_ALIGN,
+        .out_step = rows->step,
+        .in_step = task->s->pitch,
+        .rows = rows->hi - rows->lo,
+        .n = hi - lo,
+        .before = task->first + lo - task->begun,
+        .ends = hi == lo || task->first + hi == task->plan->lattice[2].out_extent,
+        .stream = is_large(task->plan)};
     task->plan->kernels->put(&put);
 }
 
-/* The rows of one tile, added to what the output holds, or into other places than successive ones. */
-static void scatter_rows(const struct spectral_task *task, int tile, const struct plane *p)
+/* Columns [lo, hi) added to what the output holds, or into other places than successive ones. */
+static void scatter_rows(const struct spectral_task *task, int tile, const struct plane *p, int64_t lo, int64_t hi)
 {
-    const struct lattice *const width = &task->plan->lattice[2];
-    const int64_t lo = ogp_max(task->lo, -task->first), hi = ogp_min(task->hi, width->out_extent - task->first);
     const int64_t bytes = task->f->bytes, step = output_of(task)->axis[2];
     const struct rows *const rows = &p->rows[tile];
+    for (int64_t h = rows->lo; h < rows->hi; h++)
+        task->plan->kernels->scatter(rows->to + ((h - rows->lo) * rows->step + lo * step) * bytes,
+                                     hi - lo > 1 ? step : 1, scratch_row(task, tile, h) + lo * bytes, hi - lo, p->bias,
+                                     task->job->accumulate);
+}
+
+/* Columns below the axis fold onto others of the chunk. */
+static void fold_low(const struct spectral_task *task, int tile, const struct rows *rows)
+{
+    const int64_t below = ogp_min(task->hi, -task->first);
+    if (!task->plan->lattice[2].fold || below <= task->lo)
+        return;
+    find_folded(task, task->lo, below, task->first, 1);
+    for (int64_t h = rows->lo; h < rows->hi; h++)
+        fold_columns(task, scratch_row(task, tile, h), scratch_row(task, tile, h), task->lo, below);
+}
+
+/* Columns above the axis fold onto outputs that are written, of this chunk or the one before. */
+static void fold_high(const struct spectral_task *task, int tile, const struct rows *rows)
+{
+    const int64_t above = ogp_max(task->lo, task->plan->lattice[2].out_extent - task->first);
+    const int64_t bytes = task->f->bytes, step = output_of(task)->axis[2];
+    if (!task->plan->lattice[2].fold || above >= task->hi)
+        return;
+    find_folded(task, above, task->hi, 0, step);
+    for (int64_t h = rows->lo; h < rows->hi; h++)
+        fold_columns(task, rows->to + ((h - rows->lo) * rows->step - task->first * step) * bytes,
+                     scratch_row(task, tile, h), above, task->hi);
+}
+
+/* Columns of the chunk that are outputs themselves. */
+static int64_t first_column(const struct spectral_task *task)
+{
+    return ogp_max(task->lo, -task->first);
+}
+
+static void write_rows(const struct spectral_task *task, int tile, const struct plane *p, bool puts)
+{
+    const int64_t lo = first_column(task), hi = ogp_min(task->hi, task->plan->lattice[2].out_extent - task->first);
     fold_height(task, tile);
-    for (int64_t h = 0; h < rows->count; h++) {
-        const char *const row = scratch_row(task, tile, h);
-        char *const to = rows->to + h * rows->step * bytes;
-        if (folds_onto(&task->plan->lattice[1], task->unit.span[tile][1], h) >= 0)
-            continue;
-        if (hi > lo)
-            task->plan->kernels->scatter(to + lo * step * bytes, hi - lo > 1 ? step : 1, row + lo * bytes, hi - lo,
-                                         p->bias, task->job->accumulate);
-        if (width->fold)
-            fold_width(task, to - task->first * step * bytes, step, row);
-    }
+    fold_low(task, tile, &p->rows[tile]);
+    if (hi > lo && puts)
+        put_rows(task, tile, p, lo, hi);
+    else if (hi > lo)
+        scatter_rows(task, tile, p, lo, hi);
+    fold_high(task, tile, &p->rows[tile]);
 }
 
 /* Plane d of an output channel. */
@@ -272,17 +321,15 @@ void ogp_spectral_write(struct spectral_task *task)
 {
     const bool puts = puts_rows(task);
     if (puts && task->begun < 0)
-        task->begun = task->first + task->lo;
+        task->begun = task->first + first_column(task);
     for (int64_t out = 0; out < task->place.channels; out++)
         for (int64_t d = 0; d < plane_count(task); d++) {
             const struct plane p = plane_at(task, out, d);
-            if (p.rows[0].count > 0 || p.rows[1].count > 0)
+            if (inverted(task, &p, 0) > 0 || inverted(task, &p, 1) > 0)
                 invert(task, &p, puts ? p.bias : 0);
             for (int tile = 0; tile < 2; tile++)
-                if (p.rows[tile].count > 0 && puts)
-                    put_rows(task, tile, &p, task->lo, task->hi);
-                else if (p.rows[tile].count > 0)
-                    scatter_rows(task, tile, &p);
+                if (inverted(task, &p, tile) > 0)
+                    write_rows(task, tile, &p, puts);
         }
 }
 

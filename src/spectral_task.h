@@ -22,7 +22,9 @@ struct spectral_scratch {
     char *spectra;    /* of a chunk: input channels, later output channels */
     char *history;    /* [input channel][height place][depth place] */
     char *x, *y;      /* slabs: input channels, one output channel */
-    char *out[2];     /* [tile][height]: rows on their way to the output */
+    char *out[2];     /* [tile][height]: rows on their way to the output, a line free before each */
+    int64_t pitch;    /* elements between them */
+    int64_t *onto;    /* [column]: elements from the first of an output row, where a column folds */
     char *carry;      /* [output channel][depth][tile][height]: lines that a chunk has not filled */
     uint64_t *bits;   /* zeros: [input channel][tile][depth][height] */
     uint64_t *window; /* [tile][depth][height] */
@@ -45,12 +47,6 @@ struct spectral_task {
     bool muted;         /* s->window holds outputs that are exactly the bias */
     int64_t remembered; /* chunks that s->bits may still hold zeros of */
 };
-
-/* Elements between rows of out: a line is kept free before each. */
-static inline int64_t ogp_spectral_pitch(const struct fourier *f)
-{
-    return ogp_odd_lines(f->columns + OGP_ALIGN / f->bytes, f->bytes);
-}
 
 static inline uint64_t *ogp_spectral_bits(const struct spectral_task *task, int64_t in)
 {

@@ -11,18 +11,25 @@
 
 static const char *const text = "grad_input g2 ci2 co2 i5x6x20 k3 p1";
 
+/* Its environment, and what it runs. NULL: unset, or the default. */
+struct child {
+    const char *cap, *verbose, *isa, *problem, *config;
+    enum ogp_pass pass; /* of the problem, if that is not NULL */
+};
+
 /* Runs the problem twice, then prints to standard error what the plan says of itself. */
-static void child(const char *isa)
+static void run(const struct child *c)
 {
-    const struct ogp_problem p = problem_of(text);
-    const struct ogp_options options = {.size = sizeof options, .isa = isa};
+    const struct ogp_problem p = problem_of(c->problem ? c->problem : text);
+    const struct ogp_options options = {.size = sizeof options, .isa = c->isa, .config = c->config};
+    const enum ogp_pass pass = c->problem ? c->pass : OGP_GRAD_INPUT;
     char line[500];
     struct operands ops;
     ogp_plan *plan = NULL;
-    operands_make(&ops, &p, OGP_GRAD_INPUT, 0, NULL, FILL_UNIFORM, 1);
-    compute(&p, OGP_GRAD_INPUT, &options, &ops, NULL);
-    compute(&p, OGP_GRAD_INPUT, &options, &ops, NULL);
-    if (ogp_plan_create(&plan, &p, OGP_GRAD_INPUT, &options, NULL) != OGP_OK)
+    operands_make(&ops, &p, pass, 0, NULL, FILL_UNIFORM, 1);
+    compute(&p, pass, &options, &ops, NULL);
+    compute(&p, pass, &options, &ops, NULL);
+    if (ogp_plan_create(&plan, &p, pass, &options, NULL) != OGP_OK)
         _exit(3);
     ogp_plan_describe(plan, line, sizeof line);
     fprintf(stderr, "%s\n", line);
@@ -31,7 +38,7 @@ static void child(const char *isa)
 }
 
 /* What a child with this environment writes to standard error. */
-static void run_child(const char *cap, const char *verbose, const char *isa, char *out, size_t bytes)
+static void run_child(const struct child *c, char *out, size_t bytes)
 {
     int ends[2], status = -1;
     if (!EXPECT(pipe(ends) == 0, "pipe"))
@@ -40,9 +47,9 @@ static void run_child(const char *cap, const char *verbose, const char *isa, cha
     const pid_t pid = fork();
     if (pid == 0) {
         dup2(ends[1], STDERR_FILENO);
-        cap ? setenv("OGP_ISA", cap, 1) : unsetenv("OGP_ISA");
-        verbose ? setenv("OGP_VERBOSE", verbose, 1) : unsetenv("OGP_VERBOSE");
-        child(isa);
+        c->cap ? setenv("OGP_ISA", c->cap, 1) : unsetenv("OGP_ISA");
+        c->verbose ? setenv("OGP_VERBOSE", c->verbose, 1) : unsetenv("OGP_VERBOSE");
+        run(c);
     }
     close(ends[1]);
     size_t length = 0;
@@ -51,7 +58,7 @@ static void run_child(const char *cap, const char *verbose, const char *isa, cha
     out[length] = '\0';
     close(ends[0]);
     EXPECT(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0, "OGP_ISA=%s: status %#x, said: %s",
-           cap ? cap : "", (unsigned)status, out);
+           c->cap ? c->cap : "", (unsigned)status, out);
 }
 
 static int lines(const char *s)
@@ -65,13 +72,34 @@ static int lines(const char *s)
 static void test_verbose(void)
 {
     char out[4000];
-    run_child(NULL, NULL, NULL, out, sizeof out);
+    run_child(&(struct child){0}, out, sizeof out);
     EXPECT(lines(out) == 1, "a quiet process says: %s", out);
-    run_child(NULL, "0", NULL, out, sizeof out);
+    run_child(&(struct child){.verbose = "0"}, out, sizeof out);
     EXPECT(lines(out) == 1, "OGP_VERBOSE=0 says: %s", out);
-    run_child(NULL, "1", NULL, out, sizeof out);
+    run_child(&(struct child){.verbose = "1"}, out, sizeof out);
     EXPECT(lines(out) == 3, "two executions and a plan say: %s", out);
     EXPECT(strstr(out, text) && strstr(out, " ms"), "a line holds the problem and its time: %s", out);
+}
+
+/* Noise has no quiet zone anywhere: none of it may fall back to a direct kernel, least of all at the borders, where
+ * windows hold little of the tensor. */
+static void test_noise_stays_transformed(void)
+{
+    static const struct child cases[] = {
+        {.problem = "g2 ci2 co2 i40x42x100 k7x5x7 p3x2x3 reflect", .pass = OGP_GRAD_INPUT},
+        {.problem = "g2 ci2 co2 i40x42x61 k7 p3 replicate", .pass = OGP_GRAD_INPUT},
+        {.problem = "g2 ci2 co2 i40x42x61 k7 p3", .pass = OGP_GRAD_INPUT},
+        {.problem = "g2 ci2 co2 i40x42x61 k7 p3", .pass = OGP_FORWARD},
+        {.problem = "g2 ci2 co2 i40x42x61 k7 p3 reflect", .pass = OGP_GRAD_WEIGHT},
+    };
+    char out[4000];
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct child c = cases[k];
+        c.verbose = "1";
+        c.config = "fourier";
+        run_child(&c, out, sizeof out);
+        EXPECT(strstr(out, " direct 0 of "), "%s: %s", c.problem, out);
+    }
 }
 
 static int plan_status(const char *isa)
@@ -117,25 +145,26 @@ static void test_offer(void)
 static void test_cap(void)
 {
     char out[4000], best[4000];
-    run_child(NULL, NULL, NULL, best, sizeof best);
-    run_child("baseline", NULL, NULL, out, sizeof out);
+    run_child(&(struct child){0}, best, sizeof best);
+    run_child(&(struct child){.cap = "baseline"}, out, sizeof out);
     EXPECT(strstr(out, "baseline"), "capped to the baseline: %s", out);
-    run_child("nonesuch", NULL, NULL, out, sizeof out);
+    run_child(&(struct child){.cap = "nonesuch"}, out, sizeof out);
     EXPECT(strcmp(out, best) == 0, "an unknown cap caps nothing: %s", out);
     if (!plan_runs("avx2"))
         return;
-    run_child("avx2", NULL, NULL, out, sizeof out);
+    run_child(&(struct child){.cap = "avx2"}, out, sizeof out);
     EXPECT(strstr(out, "avx2") && !strstr(out, "avx512"), "capped to AVX2: %s", out);
     if (!plan_runs("avx512"))
         return;
     EXPECT(strstr(best, "avx512"), "the best of this CPU: %s", best);
-    run_child("baseline", NULL, "avx512", out, sizeof out);
+    run_child(&(struct child){.cap = "baseline", .isa = "avx512"}, out, sizeof out);
     EXPECT(strstr(out, "avx512"), "an instruction set by name is not capped: %s", out);
 }
 
 int main(void)
 {
     test_verbose();
+    test_noise_stays_transformed();
     test_cap();
     test_offer();
     return test_end("test_env");
