@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lanes.h"
 
+#include <string.h>
+
 #include "direct.h"
 #include "util.h"
 
@@ -29,7 +31,7 @@ bool ogp_lanes_init(struct lanes *g, const struct ogp_plan *plan, const struct t
     double box = 1;
     for (int a = 0; a < 3; a++) {
         struct reach *const r = &g->reach[a];
-        if (!ogp_reach_init(r, &plan->lattice[a], t->out[a]))
+        if (!ogp_reach_init(r, &plan->lattice[a], t->out[a], a == 2 && t->merged))
             return false;
         g->residues *= r->merged;
         g->terms *= r->taps_packed;
@@ -58,6 +60,16 @@ int64_t ogp_lanes_channel(const struct lanes *g, int64_t lane, int64_t residue[3
         lane /= g->reach[a].merged;
     }
     return lane;
+}
+
+void ogp_lanes_mask(const struct lanes *g, int64_t unit, void *mask)
+{
+    const size_t bytes = (size_t)ogp_dtype_bytes(g->plan->problem.dtype);
+    for (int64_t i = 0; i < g->unit; i++) {
+        int64_t residue[3];
+        ogp_lanes_channel(g, unit * g->unit + i, residue);
+        memset((char *)mask + (size_t)i * bytes, residue[2] < g->reach[2].partial ? 0xff : 0, bytes);
+    }
 }
 
 /* ---- packed input ---- */
@@ -140,13 +152,13 @@ static void multiply_tile(const struct lanes *g, const struct lanes_class *c, st
 }
 
 void ogp_lanes_multiply(const struct lanes *g, const struct lanes_class *c, char *y, int64_t y_step, const char *x,
-                        const char *w, const int64_t *offset, int64_t terms, bool accumulate)
+                        const char *w, const int64_t *offset, int64_t terms, bool accumulate, const void *mask)
 {
     const int64_t bytes = ogp_dtype_bytes(g->plan->problem.dtype);
     int64_t place[OGP_POSITIONS_MOST];
     for (int p = 0; p < OGP_POSITIONS_MOST; p++)
         place[p] = p * y_step;
-    struct ogp_broadcast m = {.place = place, .w_step = g->unit, .accumulate = accumulate};
+    struct ogp_broadcast m = {.place = place, .w_step = g->unit, .accumulate = accumulate, .mask = mask};
     const int64_t block = terms ? ogp_even_block(terms, TERMS_A_SWEEP) : 1;
     for (int64_t q = 0; q == 0 || q < terms; q += block, m.accumulate = 1) {
         m.terms = ogp_min(block, terms - q);

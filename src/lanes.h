@@ -59,9 +59,12 @@ void ogp_lanes_pack(const struct lanes *g, char *x, const struct volume *in, con
 /* Offsets of the terms of a class in packed input. */
 void ogp_lanes_offsets(const struct lanes *g, int64_t *offset, const struct lanes_class *c, int64_t channels);
 
-/* Sums of one unit over the terms of some channels: y[position*y_step + i] (+)= ... */
+/* Sums of one unit over the terms of some channels: y[position*y_step + i] (+)= ... mask: as for ogp_broadcast. */
 void ogp_lanes_multiply(const struct lanes *g, const struct lanes_class *c, char *y, int64_t y_step, const char *x,
-                        const char *w, const int64_t *offset, int64_t terms, bool accumulate);
+                        const char *w, const int64_t *offset, int64_t terms, bool accumulate, const void *mask);
+
+/* Fills the mask of a unit: the lanes that have the tap which not all merged residues of the width have. */
+void ogp_lanes_mask(const struct lanes *g, int64_t unit, void *mask);
 
 /* Modelled cycles of one term of a unit over all positions of a tile. */
 double ogp_lanes_term_cycles(const struct lanes *g, const struct tiling *t);

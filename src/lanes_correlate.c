@@ -18,7 +18,8 @@ struct tile {
     bool packed; /* x holds what all classes read */
 };
 
-static void compute_class(struct tile *t, const struct lanes_class *c)
+/* Sums of a class, or what it adds to those of another: in the lanes of the mask then. */
+static void add_class(struct tile *t, const struct lanes_class *c, const char *mask)
 {
     const struct lanes *const g = t->g;
     const struct ogp_plan *const plan = g->plan;
@@ -40,7 +41,19 @@ static void compute_class(struct tile *t, const struct lanes_class *c)
         for (int64_t u = 0; u < t->units; u++)
             ogp_lanes_multiply(g, c, t->s.y + u * g->unit * bytes, y_step, t->s.x,
                                t->w + (u * g->terms + first + in * taps) * g->unit * bytes, t->s.offset,
-                               channels * taps, in > 0);
+                               channels * taps, in > 0 || mask, mask ? mask + u * g->unit * bytes : NULL);
+    }
+}
+
+static void compute_class(struct tile *t, const struct lanes_class *c)
+{
+    const struct reach *const width = &t->g->reach[2];
+    add_class(t, c, NULL);
+    if (width->partial > 0) {
+        struct lanes_class rest = *c;
+        rest.at[2].residue = 1;
+        rest.taps[2] = ogp_reach_taps(width, 1, &rest.packed[2]);
+        add_class(t, &rest, t->s.mask);
     }
 }
 
@@ -117,14 +130,21 @@ static void put_lanes(const struct tile *t, const struct lanes_class *c, int64_t
     const int64_t bytes = ogp_dtype_bytes(t->g->plan->problem.dtype);
     const bool pairs = t->g->reach[2].merged == 2 && first % 2 == 0;
     for (int64_t lane = 0; lane < count; lane++) {
-        struct lane_rows even, odd;
+        struct lane_rows one, other;
         const char *const rows = t->s.rows + lane * pitch;
-        if (!aim_lane(t, c, first + lane, rows, &even))
+        if (!aim_lane(t, c, first + lane, rows, &one))
             continue;
-        const bool both = pairs && lane % 2 == 0 && lane + 1 < count &&
-                          aim_lane(t, c, first + lane + 1, rows + pitch, &odd) && alternate(&even, &odd, bytes);
-        put_rows(t, &even, both ? &odd : NULL);
-        lane += both;
+        const bool two =
+            pairs && lane % 2 == 0 && lane + 1 < count && aim_lane(t, c, first + lane + 1, rows + pitch, &other);
+        if (two && alternate(&one, &other, bytes)) {
+            put_rows(t, &one, &other);
+            lane++;
+        } else if (two && alternate(&other, &one, bytes)) { /* padding makes the first residue's outputs odd */
+            put_rows(t, &other, &one);
+            lane++;
+        } else {
+            put_rows(t, &one, NULL);
+        }
     }
 }
 
@@ -197,6 +217,8 @@ static void run_task(const struct job *job, int64_t at, int worker)
     t.group = bundle / g.bundles;
     t.unit = bundle % g.bundles * g.bundle;
     t.units = ogp_min(g.bundle, g.units - t.unit);
+    for (int64_t u = 0; u < t.units && g.reach[2].partial > 0; u++)
+        ogp_lanes_mask(&g, t.unit + u, t.s.mask + u * g.unit * ogp_dtype_bytes(plan->problem.dtype));
     run_tile(&t, stretch);
 }
 

@@ -33,6 +33,7 @@ struct lanes_scratch ogp_lanes_carve(struct arena *a, const struct lanes *g, con
     s.x = arena_take(a, (size_t)(t->in_channels * g->channel * bytes));
     s.y = arena_take(a, (size_t)(g->positions * g->bundle * g->unit * bytes));
     s.rows = arena_take(a, (size_t)(g->plan->kernels->lanes * ogp_lanes_row_pitch(g) * bytes));
+    s.mask = arena_take(a, (size_t)(g->reach[2].partial > 0 ? g->bundle * g->unit * bytes : 0));
     s.offset = arena_take(a, (size_t)(t->in_channels * taps) * sizeof(int64_t));
     return s;
 }
@@ -94,7 +95,9 @@ static double cost_of(const struct lanes *g, const struct tiling *t)
     const double held = (double)(g->terms * g->bundle * g->unit * ogp_dtype_bytes(plan->problem.dtype));
     const double stream =
         held > OGP_TILE_BYTES ? held / 10 : 0; /* weights of a task, from beyond the second-level cache */
-    return task_count(g) * (pack * (shared ? 1 : classes) + classes * unpack + multiply + call + stream) + weights;
+    const double phased = g->reach[2].phased ? 1.7 : 1; /* measured: few terms a position, sums in and out of registers */
+    return task_count(g) * (pack * (shared ? 1 : classes) + (classes * unpack + multiply) * phased + call + stream) +
+           weights;
 }
 
 /* A tiling of about so many positions. */
@@ -158,13 +161,13 @@ static bool same_shape(const struct tiling *a, const struct tiling *b)
 
 /* Ever smaller tiles, until two in a row are worse; false where so many vectors are not filled. A plan of a small
  * problem must cost little: its largest tile that fits will do. */
-static bool try_vectors(struct ogp_plan *plan, int64_t vectors, int64_t limit, double *least)
+static bool try_vectors(struct ogp_plan *plan, int64_t vectors, bool merged, int64_t limit, double *least)
 {
     struct tiling last = {0};
     double before = INFINITY;
     int worse = 0;
     for (int64_t positions = POSITIONS_MOST; positions >= 1 && worse < 2; positions /= 2) {
-        struct tiling t = {.vectors = vectors, .splits = 1};
+        struct tiling t = {.vectors = vectors, .merged = merged, .splits = 1};
         struct lanes g;
         shape(plan, &t, positions);
         if (same_shape(&t, &last) || !fit(&g, plan, &t, limit))
@@ -192,9 +195,10 @@ bool ogp_lanes_correlate_prepare(struct ogp_plan *plan, int64_t limit)
     struct lanes g;
     if (ogp_channels_out(plan) == 1 && plan->problem.g > 1 && !plan->forced)
         return false;
-    for (int64_t vectors = 1; vectors <= OGP_LANE_VECTORS_MOST; vectors++)
-        if (!try_vectors(plan, vectors, limit, &least))
-            break;
+    for (int merged = 0; merged <= ogp_reach_partial(&plan->lattice[2]); merged++)
+        for (int64_t vectors = 1; vectors <= OGP_LANE_VECTORS_MOST; vectors++)
+            if (!try_vectors(plan, vectors, merged, limit, &least))
+                break;
     if (least == INFINITY)
         return false;
     ogp_lanes_init(&g, plan, &plan->tiling);

@@ -17,6 +17,7 @@ struct lanes_shared ogp_lanes_carve_shared(struct arena *a, const struct lanes *
 /* Scratch of one worker. */
 struct lanes_scratch {
     char *x, *y, *rows; /* packed input; sums; a vector of lanes transposed, ogp_lanes_row_pitch apart */
+    char *mask;         /* of the units (ogp_lanes_mask) */
     int64_t *offset;
 };
 struct lanes_scratch ogp_lanes_carve(struct arena *a, const struct lanes *g, const struct tiling *t);

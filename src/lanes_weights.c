@@ -12,6 +12,7 @@ struct source {
     const char *w;                     /* the group */
     int64_t axis[3], in, bytes, count; /* steps of the tensor; lanes that exist */
     int64_t lane[LANES_MOST];          /* where the lanes begin */
+    bool last[LANES_MOST];             /* whether they have the last tap, where some have not */
 };
 
 static struct source source_of(const struct job *job, const struct lanes *g, int64_t group, int64_t unit)
@@ -28,6 +29,7 @@ static struct source source_of(const struct job *job, const struct lanes *g, int
         s.lane[i] = ogp_lanes_channel(g, unit * g->unit + i, residue) * (adjoint ? job->w.ci : job->w.co);
         for (int a = 0; a < 3; a++)
             s.lane[i] += residue[a] * s.axis[a];
+        s.last[i] = residue[2] < g->reach[2].partial;
     }
     return s;
 }
@@ -54,6 +56,14 @@ static void copy_lanes(const struct source *s, char *out, const char *in, int64_
             ((uint64_t *)(void *)out)[i] = ((const uint64_t *)(const void *)in)[s->lane[i]];
     }
     memset(out + s->count * s->bytes, 0, (size_t)((s->g->unit - s->count) * s->bytes));
+}
+
+static void copy_last(const struct source *s, char *out, const char *in)
+{
+    memset(out, 0, (size_t)(s->g->unit * s->bytes));
+    for (int64_t i = 0; i < s->count; i++)
+        if (s->last[i])
+            memcpy(out + i * s->bytes, in + s->lane[i] * s->bytes, (size_t)s->bytes);
 }
 
 /* Taps that follow one another in the tensor, in the order of the terms: 0 where they do not. */
@@ -83,10 +93,11 @@ static void pack_dense(const struct source *s, char *out, int64_t taps, int64_t 
         memset(out + (q * g->unit + filled) * s->bytes, 0, (size_t)((g->unit - filled) * s->bytes));
 }
 
-/* One class: a residue of each axis. */
+/* One class: a residue of each axis (as for ogp_reach_taps). */
 static void pack_class(const struct source *s, char *out, const int64_t residue[3], int64_t step)
 {
     const struct lanes *const g = s->g;
+    const bool last = g->reach[2].partial > 0 && residue[2] > 0;
     int64_t taps[3], packed[3];
     for (int a = 0; a < 3; a++)
         taps[a] = ogp_reach_taps(&g->reach[a], residue[a], &packed[a]);
@@ -98,7 +109,10 @@ static void pack_class(const struct source *s, char *out, const int64_t residue[
                     const int64_t at = in * s->in + ogp_reach_tap(&g->reach[0], residue[0], d, 0).kernel * s->axis[0] +
                                        ogp_reach_tap(&g->reach[1], residue[1], h, 0).kernel * s->axis[1] +
                                        ogp_reach_tap(&g->reach[2], residue[2], w, 0).kernel * s->axis[2];
-                    copy_lanes(s, out, s->w + at * s->bytes, step);
+                    if (last)
+                        copy_last(s, out, s->w + at * s->bytes);
+                    else
+                        copy_lanes(s, out, s->w + at * s->bytes, step);
                 }
 }
 
@@ -119,12 +133,12 @@ void ogp_lanes_pack_unit(const struct job *job, const struct lanes *g, int64_t g
     int64_t classes[3], at[3], residue[3];
     for (int a = 0; a < 3; a++) {
         const struct reach *const r = &g->reach[a];
-        classes[a] = r->phased && r->merged == 1 ? ogp_min(r->lat->s1, r->lat->axis.k) : 1;
+        classes[a] = r->partial > 0 ? 2 : r->phased && r->merged == 1 ? ogp_min(r->lat->s1, r->lat->axis.k) : 1;
     }
     for (at[0] = 0; at[0] < classes[0]; at[0]++)
         for (at[1] = 0; at[1] < classes[1]; at[1]++)
             for (at[2] = 0; at[2] < classes[2]; at[2]++) {
-                for (int a = 0; a < 3; a++) /* the least residue that tap at[a] reaches */
+                for (int a = 0; a < 3; a++) /* the least residue that tap at[a] reaches; l is 1 where merged */
                     residue[a] = classes[a] > 1 ? at[a] * g->reach[a].lat->axis.l % g->reach[a].lat->axis.s : 0;
                 pack_class(&s, out, residue, step);
             }

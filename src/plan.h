@@ -27,6 +27,7 @@ struct tiling {
     int64_t together, run;             /* Winograd tiles: output channels transformed back at once; tiles of a task */
     int64_t vectors;                   /* lane tiles: of output channels in registers */
     int flat;                          /* lane tiles: axes along which positions run on into the next row or plane */
+    bool merged;                       /* lane tiles: residues of the width are lanes, whatever their taps */
 };
 
 /* The two bodies of the multiply stage. rows: each vector of x serves several output rows, for few output channels per

@@ -34,23 +34,31 @@ static void init_plain(struct reach *r, int64_t out)
     r->extent = out + (r->apart ? 0 : (each - 1) * l1);
 }
 
-static void init_phased(struct reach *r, int64_t out)
+bool ogp_reach_partial(const struct lattice *lat)
+{
+    const struct axis *const a = &lat->axis;
+    return !is_plain(lat) && a->l == 1 && a->k > a->s && a->k % a->s != 0 && a->s <= lat->out_extent;
+}
+
+static void init_phased(struct reach *r, int64_t out, bool partly)
 {
     const struct axis *const a = &r->lat->axis;
-    const bool together = a->l == 1 && a->k % a->s == 0 && a->s <= r->lat->out_extent;
+    const bool alike = a->l == 1 && a->k % a->s == 0 && a->s <= r->lat->out_extent;
+    partly &= ogp_reach_partial(r->lat);
     r->phased = true;
     r->period = r->lat->lcm;
     r->shift = a->p;
     r->first = a->p / r->period;
     r->end = r->first + ogp_reach_positions(r->lat);
-    r->merged = together ? a->s : 1;
+    r->merged = alike || partly ? a->s : 1;
+    r->partial = partly ? a->k % a->s : 0;
     r->taps_most = ogp_ceil_div(a->k, r->lat->s1);
-    r->taps_packed = together ? r->taps_most : a->k;
+    r->taps_packed = r->merged > 1 ? r->taps_most : a->k;
     r->strips = 1;
     r->extent = out + r->taps_most - 1;
 }
 
-bool ogp_reach_init(struct reach *r, const struct lattice *lat, int64_t out)
+bool ogp_reach_init(struct reach *r, const struct lattice *lat, int64_t out, bool together)
 {
     *r = (struct reach){.lat = lat};
     if (lat->fold || (!is_plain(lat) && lat->lcm >= lat->out_extent && out > 1))
@@ -58,7 +66,7 @@ bool ogp_reach_init(struct reach *r, const struct lattice *lat, int64_t out)
     if (is_plain(lat))
         init_plain(r, out);
     else
-        init_phased(r, out);
+        init_phased(r, out, together);
     return true;
 }
 
@@ -100,6 +108,10 @@ static int64_t first_tap(const struct reach *r, int64_t residue)
 int64_t ogp_reach_taps(const struct reach *r, int64_t residue, int64_t *packed)
 {
     *packed = 0;
+    if (r->partial > 0) {
+        *packed = residue ? r->taps_most - 1 : 0;
+        return residue ? 1 : r->taps_most - 1;
+    }
     if (!r->phased || r->merged > 1)
         return r->taps_most;
     const int64_t t = first_tap(r, residue), k = r->lat->axis.k, s1 = r->lat->s1;
@@ -121,6 +133,8 @@ struct reach_tap ogp_reach_tap(const struct reach *r, int64_t residue, int64_t a
             .kernel = a,
         };
     }
+    if (r->partial > 0 && residue)
+        a += r->taps_most - 1;
     const int64_t t = r->merged > 1 ? lane : first_tap(r, residue);
     const int64_t taps = ogp_reach_shared(r) ? r->taps_most : ogp_ceil_div(lat->axis.k - t, lat->s1);
     return (struct reach_tap){.at = taps - 1 - a, .kernel = t + lat->s1 * a};

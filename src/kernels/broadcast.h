@@ -21,6 +21,19 @@ INLINE void add_rows(const struct ogp_broadcast *m, V (*acc)[OGP_LANE_VECTORS_MO
     }
 }
 
+INLINE void add_some_lanes(const struct ogp_broadcast *m, V (*acc)[OGP_LANE_VECTORS_MOST], const int P, const int NV)
+{
+    UNROLL
+    for (int v = 0; v < NV; v++) {
+        V_int mask;
+        __builtin_memcpy(&mask, (const T *)m->mask + v * LANES, sizeof mask);
+        UNROLL
+        for (int p = 0; p < P; p++)
+            acc[p][v] = (V)((V_int)acc[p][v] & mask);
+    }
+    add_rows(m, acc, P, NV);
+}
+
 INLINE void put_rows(const struct ogp_broadcast *m, V (*acc)[OGP_LANE_VECTORS_MOST], const int P, const int NV)
 {
     UNROLL
@@ -56,6 +69,8 @@ INLINE void broadcast_body(const struct ogp_broadcast *m, const int P, const int
     }
     if (m->sum)
         put_sums(m, acc, P, NV);
+    else if (m->mask)
+        add_some_lanes(m, acc, P, NV);
     else if (m->accumulate)
         add_rows(m, acc, P, NV);
     else

@@ -45,12 +45,14 @@ typedef void ogp_reduce_fn(const struct ogp_reduce *);
  *
  *   broadcast[NV][P]  y[place[p] + i] = sum over q < terms:  x[offset[q] + p] * w[q*w_step + i]
  *
- * for p < P, 0 <= i < NV*lanes. With accumulate the sum is added to y, without it y is not read. With sum (else NULL) it
- * is added to sum[place[p] + i] instead, in double. Sums run in the element type: terms <= OGP_LONGEST_SUM. */
+ * for p < P, 0 <= i < NV*lanes. With accumulate the sum is added to y, without it y is not read; with mask (else NULL,
+ * and only where it accumulates) it is added in lanes whose mask[i], an integer of the element's size, is -1, and what
+ * other lanes hold counts for nothing. With sum (else NULL) it is added to sum[place[p] + i] instead, in double. Sums
+ * run in the element type: terms <= OGP_LONGEST_SUM. */
 struct ogp_broadcast {
     void *y;
     double *sum;
-    const void *x, *w;
+    const void *x, *w, *mask;
     const int64_t *offset, *place;
     int64_t w_step, terms;
     int accumulate;
