@@ -23,21 +23,24 @@ static int64_t skipped_columns(const struct ogp_plan *plan)
     const struct piece piece = ogp_fourier_piece(plan, 2);
     if (piece.in0 >= 0 || (!width->adjoint && width->padding != OGP_ZEROS))
         return 0;
-    return ogp_min(piece.taps - 1, ogp_ceil_div(-piece.in0, piece.in_step));
+    return ogp_min((piece.taps - 1) * width->l1, ogp_ceil_div(-piece.in0, width->lcm / width->l1));
 }
 
 struct fourier ogp_fourier(const struct ogp_plan *plan, const struct tiling *t)
 {
-    const int64_t lanes = plan->kernels->lanes, taps = plan->problem.axis[2].k;
-    struct fourier f = {.columns = t->columns, .vectors = t->columns / lanes};
+    const int64_t lanes = plan->kernels->lanes;
+    const struct lattice *const width = &plan->lattice[2];
+    struct fourier f = {
+        .columns = t->columns, .vectors = t->columns / lanes, .step = width->lcm / width->l1, .tap = width->l1};
+    f.window = (width->axis.k - 1) * f.tap + 1;
     f.bytes = ogp_dtype_bytes(plan->problem.dtype);
     for (int a = 0; a < 2; a++) {
         f.fft[a] = t->fft[a];
         f.points[a] = t->fft[a]->points;
     }
-    f.history = ogp_round_up(taps - 1, lanes);
+    f.history = ogp_round_up(f.window - 1, lanes);
     f.skip = skipped_columns(plan);
-    const int64_t columns = ogp_fourier_extent(&plan->lattice[2]) + taps - 1 - f.skip;
+    const int64_t columns = ogp_fourier_extent(width) + f.window - 1 - f.skip;
     f.chunks = ogp_ceil_div(columns, f.columns);
     f.vectors_all = ogp_ceil_div(columns, lanes);
     f.bin = 2 * f.columns;
@@ -77,7 +80,7 @@ bool ogp_fourier_applies(const struct ogp_plan *plan)
         /* with s' = 1 and s > 1 grad input has classes that no tap reaches */
         if (lat->s1 != 1 || (lat->adjoint && lat->axis.s > 1) ||
             (lat->fold && (lat->padding == OGP_CIRCULAR || lat->lcm > 1)) || lat->axis.k > OGP_POINTS_MOST / 2 ||
-            lat->lcm == INT64_MAX || (a == 2 && lat->classes > 1))
+            lat->lcm == INT64_MAX || (a == 2 && ogp_mul_saturated(lat->axis.k - 1, lat->l1) >= 64))
             return false;
     }
     return true;
@@ -177,10 +180,11 @@ bool ogp_fourier_choose(struct ogp_plan *plan, struct tiling t, int64_t limit,
                         double (*cost)(const struct ogp_plan *, const struct tiling *))
 {
     const struct ogp_kernels *const k = plan->kernels;
-    const int64_t taps = plan->problem.axis[2].k,
-                  vectors_most = ogp_ceil_div(members(&plan->lattice[2]) + taps - 1, k->lanes);
+    const struct lattice *const width = &plan->lattice[2];
+    const int64_t beyond = (width->axis.k - 1) * width->l1, extent = ogp_fourier_extent(width),
+                  vectors_most = ogp_ceil_div(extent + beyond, k->lanes);
     bool found = false;
-    t.out[2] = members(&plan->lattice[2]);
+    t.out[2] = extent;
     for (int d = 0; d < OGP_FFT_ROWS; d++)
         for (int h = 0; h < OGP_FFT_ROWS; h++) {
             if (!serves(k, d, &plan->lattice[0]) || !serves(k, h, &plan->lattice[1]))
@@ -193,10 +197,10 @@ bool ogp_fourier_choose(struct ogp_plan *plan, struct tiling t, int64_t limit,
                 continue;
             for (int vectors = 1; vectors <= 4 && vectors <= vectors_most; vectors++) {
                 t.columns = vectors * k->lanes;
-                if (plan->lattice[2].fold && t.columns < taps + 2 * plan->problem.axis[2].p)
+                if (width->fold && t.columns <= beyond + 2 * width->axis.p)
                     continue;
                 /* muted outputs are bits of a word, which grad weight has none of */
-                if ((plan->pass != OGP_GRAD_WEIGHT && t.columns + taps - 1 > 64) || (int64_t)bytes(plan, &t) > limit)
+                if ((plan->pass != OGP_GRAD_WEIGHT && t.columns + beyond > 64) || (int64_t)bytes(plan, &t) > limit)
                     break;
                 const double price = cost(plan, &t);
                 if (price < plan->cost) {

@@ -16,7 +16,9 @@ struct fourier {
     const struct ogp_fft_row *fft[2];
     int64_t points[2];        /* of depth and height */
     int64_t columns, vectors; /* of a chunk */
-    int64_t history;          /* columns, whole vectors, >= width taps - 1 */
+    int64_t step;             /* of the tensor that is read, between columns */
+    int64_t tap, window;      /* columns between two taps of the width, and of all */
+    int64_t history;          /* columns, whole vectors, >= window - 1 */
     int64_t skip;             /* columns of padding before the first chunk, whose history is zero */
     int64_t chunks;           /* that cover the other columns which some tap reaches */
     int64_t vectors_all;      /* of all chunks */
@@ -32,7 +34,7 @@ struct fourier ogp_fourier(const struct ogp_plan *plan, const struct tiling *t);
  * grad weight, that of forward. */
 struct piece ogp_fourier_piece(const struct ogp_plan *plan, int a);
 
-/* The first column of chunk `at` that is read: column c reads in0 + in_step*c of the width's piece. */
+/* The first column of chunk `at` that is read: column c reads in0 + step*c, in0 that of the width's piece. */
 static inline int64_t ogp_fourier_column(const struct fourier *f, int64_t chunk)
 {
     return f->skip + chunk * f->columns;
@@ -53,8 +55,9 @@ static inline bool ogp_fourier_folds(const struct ogp_plan *plan)
     return plan->lattice[0].fold || plan->lattice[1].fold || plan->lattice[2].fold;
 }
 
-/* Whether a transform can serve this problem at all: every axis one piece of at most OGP_POINTS_MOST/2 taps, no folding
- * onto the other end, and rounding errors that the caller allows to follow the norm of a window. */
+/* Whether a transform can serve this problem at all: every axis one piece of at most OGP_POINTS_MOST/2 taps, a window of
+ * less than 64 columns, no folding onto the other end, and rounding errors that the caller allows to follow the norm of
+ * a window. */
 bool ogp_fourier_applies(const struct ogp_plan *plan);
 
 /* Takes the tiling whose fft, out and columns are the cheapest, and sets plan->cost; false where nothing fits the limit

@@ -95,7 +95,7 @@ static double cost_of(const struct lanes *g, const struct tiling *t)
     const double held = (double)(g->terms * g->bundle * g->unit * ogp_dtype_bytes(plan->problem.dtype));
     const double stream =
         held > OGP_TILE_BYTES ? held / 10 : 0; /* weights of a task, from beyond the second-level cache */
-    const double phased = g->reach[2].phased ? 1.7 : 1; /* measured: few terms a position, sums in and out of registers */
+    const double phased = g->reach[2].phased ? 1.7 : 1; /* measured: few terms a position */
     return task_count(g) * (pack * (shared ? 1 : classes) + (classes * unpack + multiply) * phased + call + stream) +
            weights;
 }

@@ -42,9 +42,9 @@ static void transform_weights(const struct job *job, int64_t at, int worker)
     struct piece piece[3];
     for (int a = 0; a < 3; a++)
         piece[a] = ogp_fourier_piece(plan, a);
-    const double largest =
-        ogp_spectrum_of_weights(plan, &f, &s.twiddles, s.spectra + (out * s.channel + 2 * in * piece[2].taps) * f.bytes, s.bin,
-                                s.depth, &w, piece, ogp_job_scratch(job, worker));
+    char *const spectrum = s.spectra + (out * s.channel + 2 * in * piece[2].taps) * f.bytes;
+    const double largest = ogp_spectrum_of_weights(plan, &f, &s.twiddles, spectrum, s.bin, s.depth, &w, piece,
+                                                   ogp_job_scratch(job, worker));
     if (!ogp_fourier_in_range(plan->problem.dtype, largest))
         atomic_store_explicit(s.unfit, 1, memory_order_relaxed);
 }
@@ -114,7 +114,7 @@ static void aim_reader(const struct spectral_task *task, int64_t in)
     const bool adjoint = plan->pass == OGP_GRAD_INPUT;
     const enum ogp_padding padding = adjoint ? OGP_ZEROS : plan->lattice[0].padding;
     struct reader *const r = &task->s->reader;
-    const int64_t all = ogp_fourier_extent(&plan->lattice[2]) + task->width.taps - 1,
+    const int64_t all = ogp_fourier_extent(&plan->lattice[2]) + task->f->window - 1,
                   at = ogp_fourier_column(task->f, task->chunk);
     r->plan = plan;
     r->fourier = task->f;
@@ -123,7 +123,7 @@ static void aim_reader(const struct spectral_task *task, int64_t in)
     r->volume.data +=
         (task->place.n * r->volume.n + (task->place.group * ogp_channels_in(plan) + in) * r->volume.c) * task->f->bytes;
     r->vectors = ogp_ceil_div(ogp_min(task->f->columns, all - at), plan->kernels->lanes);
-    r->width = (struct sampling){task->width.in0 + task->width.in_step * at, task->width.in_step,
+    r->width = (struct sampling){task->width.in0 + task->f->step * at, task->f->step,
                                  ogp_min(task->f->columns, all - at), plan->lattice[2].in_extent, padding};
     for (int tile = 0; tile < 2; tile++)
         for (int a = 0; a < 2; a++) {
@@ -180,6 +180,7 @@ static void multiply(const struct spectral_task *task)
                              .bins = f->points[0],
                              .terms = ins,
                              .taps = taps,
+                             .tap = f->tap,
                              .vectors = s->reader.vectors,
                              .x_step = f->slab,
                              .x_term = x_size,
@@ -256,7 +257,7 @@ static void run_chunks(struct spectral_task *task)
     const bool folds = ogp_fourier_folds(task->plan);
     struct finding before = ogp_nothing_found;
     for (task->chunk = 0; task->chunk < f->chunks; task->chunk++) {
-        task->first = from + ogp_fourier_column(f, task->chunk) - (task->width.taps - 1);
+        task->first = from + ogp_fourier_column(f, task->chunk) - (f->window - 1);
         task->lo = ogp_max(0, from - task->first);
         task->hi = ogp_min(f->columns, from + extent - task->first);
         const struct finding now = read_chunk(task);
@@ -371,5 +372,6 @@ bool ogp_spectral_correlate_prepare(struct ogp_plan *plan, int64_t limit)
     struct arena shared = {0};
     carve_shared(&shared, plan, &f);
     plan->tasks = (int64_t)task_count(plan, &plan->tiling);
-    return (int64_t)shared.bytes <= ogp_shared_limit(limit) && ogp_plan_reserve(plan, limit, shared.bytes, bytes_of(plan, &plan->tiling) + plan->direct_bytes);
+    return (int64_t)shared.bytes <= ogp_shared_limit(limit) &&
+           ogp_plan_reserve(plan, limit, shared.bytes, bytes_of(plan, &plan->tiling) + plan->direct_bytes);
 }

@@ -95,7 +95,7 @@ bool ogp_spectral_find_muted(struct spectral_task *task)
     const struct axis *const axis = task->plan->problem.axis;
     memset(window, 0xff, (size_t)(2 * nd * nh) * sizeof *window);
     for (int64_t in = 0; in < ins; in++)
-        ogp_mute_runs(window, ogp_spectral_bits(task, in), 2 * nd * nh, axis[2].k);
+        ogp_mute_runs(window, ogp_spectral_bits(task, in), 2 * nd * nh, axis[2].k, f->tap);
     for (int tile = 0; tile < 2; tile++) {
         const int64_t out_d = task->unit.span[tile][0].count, out_h = task->unit.span[tile][1].count;
         uint64_t *const rows = window + tile * nd * nh;

@@ -71,7 +71,7 @@ static void aim(const struct task *task, struct reader *r, bool is_x, int64_t ch
     const struct problem *const p = &plan->problem;
     const struct axis *const width = &p->axis[2];
     const int64_t at = ogp_fourier_column(task->f, task->chunk),
-                  count = ogp_min(task->f->columns, width->o + width->k - 1 - at);
+                  count = ogp_min(task->f->columns, width->o + task->f->window - 1 - at);
     const struct piece piece = ogp_piece_at(&plan->lattice[2], width->k, 0);
     r->plan = plan;
     r->fourier = task->f;
@@ -79,7 +79,7 @@ static void aim(const struct task *task, struct reader *r, bool is_x, int64_t ch
     r->vectors = ogp_ceil_div(count, plan->kernels->lanes);
     r->volume = is_x ? task->job->x : task->job->y;
     r->volume.data += (task->n * r->volume.n + channel * r->volume.c) * task->f->bytes;
-    r->width = is_x ? (struct sampling){piece.in0 + piece.in_step * at, piece.in_step, count, width->i, p->padding}
+    r->width = is_x ? (struct sampling){piece.in0 + task->f->step * at, task->f->step, count, width->i, p->padding}
                     : (struct sampling){task->first, 1, count, width->o, OGP_ZEROS};
     for (int tile = 0; tile < 2; tile++)
         for (int a = 0; a < 2; a++) {
@@ -124,6 +124,7 @@ static void multiply(const struct task *task, bool fits)
     struct ogp_spectral m = {.y = s->gy_slab + f->history * f->bytes,
                              .bins = f->points[0],
                              .taps = taps,
+                             .tap = f->tap,
                              .vectors = s->x.vectors,
                              .x_step = f->slab,
                              .x_imaginary = f->part,
@@ -148,17 +149,18 @@ static void multiply(const struct task *task, bool fits)
     }
 }
 
-/* Outputs of the chunk, without transforms. */
+/* Outputs of the chunk, without transforms, class by class of the width. */
 static void go_direct(const struct task *task)
 {
     const struct ogp_plan direct = ogp_direct_plan(task->plan);
-    const int64_t lo = ogp_max(task->first, 0);
+    const int64_t tap = task->f->tap, lo = ogp_max(task->first, 0);
     const int64_t hi = ogp_min(task->first + task->f->columns, task->plan->problem.axis[2].o);
-    for (int tile = 0; tile < 2; tile++) {
-        const struct span span[3] = {task->unit.span[tile][0], task->unit.span[tile][1], {lo, 1, hi - lo}};
-        if (span[0].count > 0 && hi > lo)
+    for (int tile = 0; tile < 2; tile++)
+        for (int64_t c = lo; c < ogp_min(lo + tap, hi) && task->unit.span[tile][0].count > 0; c++) {
+            const struct span span[3] = {
+                task->unit.span[tile][0], task->unit.span[tile][1], {c, tap, ogp_ceil_div(hi - c, tap)}};
             ogp_reduce_spans(task->job, &direct, task->direct, &task->pairs, task->n, span, task->s->taps, NULL);
-    }
+        }
 }
 
 static void add_unit(struct task *task)
@@ -166,7 +168,7 @@ static void add_unit(struct task *task)
     const struct fourier *const f = task->f;
     struct finding before = ogp_nothing_found;
     for (task->chunk = 0; task->chunk < f->chunks; task->chunk++) {
-        task->first = ogp_fourier_column(f, task->chunk) - (task->plan->problem.axis[2].k - 1);
+        task->first = ogp_fourier_column(f, task->chunk) - (f->window - 1);
         const struct finding x = read_chunk(task, true), gy = read_chunk(task, false);
         const bool fits =
             ogp_fourier_fits(task->plan, &x, &before) && ogp_fourier_fits(task->plan, &gy, &ogp_nothing_found);

@@ -82,8 +82,8 @@ struct ogp_fft_row {
 
 /* The multiply stage between them: for each of `bins` bins, complex FIRs along the width, summed over terms,
  *
- *   spectral         y[f*y_step + i] = sum over q < terms, t < taps:  w[(f*terms + q)*taps + t] * x[q*x_term + f*x_step + i + t - (taps - 1)]
- *   spectral_reduce  sum[f*taps + t] += sum over i:                   conj(y[f*y_step + i]) * x[f*x_step + i + t - (taps - 1)]
+ *   spectral         y[f*y_step + i] = sum over q < terms, t < taps:  w[(f*terms + q)*taps + t] * x[q*x_term + f*x_step + i + (t - (taps - 1))*tap]
+ *   spectral_reduce  sum[f*taps + t] += sum over i:                   conj(y[f*y_step + i]) * x[f*x_step + i + (t - (taps - 1))*tap]
  *
  * 0 <= i < vectors*lanes; vectors that begin before x are read whole. Weights and sums are pairs real, imaginary; sums
  * are doubles; the imaginary parts of x and y lie x_imaginary and y_imaginary elements behind the real ones. The caller
@@ -92,7 +92,7 @@ struct ogp_spectral {
     void *y;
     const void *x, *w;
     double *sum;
-    int64_t bins, terms, taps, vectors, x_step, x_term, x_imaginary, y_step, y_imaginary;
+    int64_t bins, terms, taps, tap, vectors, x_step, x_term, x_imaginary, y_step, y_imaginary;
 };
 typedef void ogp_spectral_fn(const struct ogp_spectral *);
 

@@ -17,21 +17,23 @@ INLINE void c_add_tap(struct c_sums *s, const T *w, V xr, V xi)
     s->ii = v_fma(wi, xi, s->ii);
 }
 
-INLINE void spectral_loads(struct c_sums *sums, const T *x, int64_t imaginary, const T *w, int64_t taps, const int NV)
+INLINE void spectral_loads(const struct ogp_spectral *m, struct c_sums *sums, const T *x, const T *w, const int NV)
 {
-    for (int64_t t = 0; t < taps; t++)
+    const int64_t imaginary = m->x_imaginary;
+    x -= (m->taps - 1) * m->tap;
+    for (int64_t t = 0; t < m->taps; t++, x += m->tap)
         UNROLL
         for (int v = 0; v < NV; v++) {
-            const T *const at = x + v * LANES + t - (taps - 1);
+            const T *const at = x + v * LANES;
             c_add_tap(&sums[v], w + 2 * t, v_keep(v_load(at)), v_keep(v_load(at + imaginary)));
         }
 }
 
-/* Numbers of taps that have bodies of their own. */
+/* Numbers of taps that have bodies of their own, where they are neighbours. */
 #define FOR_SHIFTED_TAPS(m, bins) \
-    if (V_SHIFTS && (m)->taps == 5) { bins(m, 5); return; } \
-    if (V_SHIFTS && (m)->taps == 7) { bins(m, 7); return; } \
-    if (V_SHIFTS && (m)->taps == 9) { bins(m, 9); return; }
+    if (V_SHIFTS && (m)->tap == 1 && (m)->taps == 5) { bins(m, 5); return; } \
+    if (V_SHIFTS && (m)->tap == 1 && (m)->taps == 7) { bins(m, 7); return; } \
+    if (V_SHIFTS && (m)->tap == 1 && (m)->taps == 9) { bins(m, 9); return; }
 
 /* The same with aligned loads. Where a vector is a cache line every other load takes two accesses, and what waits for
  * it is issued twice: 35 cycles for 9 taps of a vector, 29 by shifts. */
@@ -64,7 +66,7 @@ INLINE void spectral_columns(const struct ogp_spectral *m, T *y, const T *x, con
         if (taps)
             spectral_shifts(sums, x, m->x_imaginary, w, taps, NV);
         else
-            spectral_loads(sums, x, m->x_imaginary, w, m->taps, NV);
+            spectral_loads(m, sums, x, w, NV);
     }
     UNROLL
     for (int v = 0; v < NV; v++) {
@@ -178,7 +180,8 @@ INLINE void spectral_reduce_taps(const struct ogp_spectral *m, double *sum, cons
         const V yr = v_keep(v_load(y + i)), yi = v_keep(v_load(y + i + m->y_imaginary));
         UNROLL
         for (int t = 0; t < TT; t++)
-            c_add_conj(part + 2 * t, yr, yi, v_keep(v_load(x + i + t)), v_keep(v_load(x + i + t + m->x_imaginary)));
+            c_add_conj(part + 2 * t, yr, yi, v_keep(v_load(x + i + t * m->tap)),
+                       v_keep(v_load(x + i + t * m->tap + m->x_imaginary)));
     }
     add_taps(sum, part, TT);
 }
@@ -186,13 +189,13 @@ INLINE void spectral_reduce_taps(const struct ogp_spectral *m, double *sum, cons
 INLINE void spectral_reduce_loads(const struct ogp_spectral *m, double *sum, const T *y, const T *x)
 {
     int64_t t = 0;
-    x -= m->taps - 1;
+    x -= (m->taps - 1) * m->tap;
     for (; t + SPECTRAL_TAPS <= m->taps; t += SPECTRAL_TAPS)
-        spectral_reduce_taps(m, sum + 2 * t, y, x + t, SPECTRAL_TAPS);
+        spectral_reduce_taps(m, sum + 2 * t, y, x + t * m->tap, SPECTRAL_TAPS);
     UNROLL
     for (int rest = SPECTRAL_TAPS - 1; rest > 0; rest--)
         if (m->taps - t == rest)
-            spectral_reduce_taps(m, sum + 2 * t, y, x + t, rest);
+            spectral_reduce_taps(m, sum + 2 * t, y, x + t * m->tap, rest);
 }
 
 /* All taps at once, with aligned loads (spectral_shifts). */

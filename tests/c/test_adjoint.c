@@ -174,6 +174,7 @@ static const char *const moderate[] = {
     "ci7 co7 i40x41x67 k3 p1",
     "g2 ci8 co16 i41x40x66 k3 s2 p1",
     "ci6 co6 i40x41x50 k3 p2 l2",
+    "g2 ci2 co2 i40x41x67 k7 p9 l3",
     "g7 ci7 co7 i33x34x67 k7 p3 reflect",
     "ci7 co14 i50x50x66 k2 s2",
     "g3 ci3 co3 i40x30x50 k5 s3x2x1 l2x3x1 p4 replicate",

@@ -151,6 +151,8 @@ static const char *const problems[] = {
     "g2 ci2 co4 i6x6x18 k3 s2",
     "g2 ci2 co2 i8x8x19 k2 s3",
     "g2 ci2 co2 i7x8x21 k3 l2 p2",
+    "g2 ci2 co2 i5x6x40 k3x4x7 p1x2x9 l1x1x3",
+    "ci2 co2 i5x6x40 k3x4x5 p1x2x2 s1x1x2 l1x1x2",
     "ci2 co2 i7x8x9 k3 s2x3x1 l2x1x3 p2x1x3",
     "g2 ci2 co2 i5x6x18 k3 p1 reflect",
     "ci2 co2 i5x6x7 k3 p2 replicate",

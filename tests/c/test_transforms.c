@@ -180,6 +180,7 @@ static const char *const problems[] = {
     "f64 i30x29x40 k7 p3",
     "ci2 co2 i24x40x50 k1x9x7 p0x4x3",
     "g2 ci2 co2 i36x29x40 k7 p3 reflect",
+    "g2 ci2 co2 i30x28x50 k5x5x7 p4x4x9 l2x2x3",
     "i36x33x45 k7 p3 replicate",
 };
 
