@@ -151,7 +151,7 @@ double ogp_fourier_memory_cycles(const struct ogp_plan *plan, const struct fouri
 double ogp_fourier_spill(size_t bytes)
 {
     const double cache = (double)ogp_cpu_cache_bytes(), over = ((double)bytes - 0.7 * cache) / cache;
-    return 0.95 * (1 + 0.3 * fmin(fmax(over, 0), 3)); /* 0.95: measured over what the parts add up to */
+    return 0.85 * (1 + 0.3 * fmin(fmax(over, 0), 3)); /* 0.85: measured over what the parts add up to */
 }
 
 static int64_t members(const struct lattice *lat)

@@ -246,7 +246,7 @@ static double cost_of(const struct ogp_plan *plan, const struct tiling *t)
                  units = (double)(plan->problem.n * ogp_fourier_units(plan, t)),
                  splits = fmin((double)t->splits, units);
     const double chunks = (double)f.vectors_all * (ins * read_x + outs * read_gy + middle + products);
-    return blocks * (units * chunks * 1.15 * ogp_fourier_spill(bytes_of(plan, t)) + /* 1.15: measured */
+    return blocks * (units * chunks * 1.3 * ogp_fourier_spill(bytes_of(plan, t)) + /* 1.3: measured */
                      splits * ins * outs * ogp_fourier_spectrum_cycles(plan, &f));
 }
 
