@@ -98,7 +98,7 @@ def test_wrong_outputs_are_not_timed(monkeypatch):
 
 
 def test_the_crop_is_verified_on_the_backend_of_the_full_size(monkeypatch):
-    def by_size(device_type, dtype, x_shape, w_shape):
+    def by_size(device_type, dtype, x_shape, w_shape, stride):
         return "c" if x_shape[-3] > 100 else "native"
 
     options = SimpleNamespace(backend="auto", device="cpu", passes=())

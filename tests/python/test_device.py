@@ -33,14 +33,17 @@ def test_the_rule_of_the_module():
 
 
 def test_the_rule_by_shapes():
-    def backend(x_shape, w_shape, dtype=F32):
-        return device.module_backend("cpu", dtype, x_shape, w_shape)
+    def backend(x_shape, w_shape, dtype=F32, stride=(1, 1, 1)):
+        return device.module_backend("cpu", dtype, x_shape, w_shape, stride)
 
     assert backend((1, 7, 64, 64, 64), (7, 1, 9, 9, 9)) == "c"
     assert backend((1, 96, 64, 64, 64), (96, 1, 9, 9, 9)) == "c"
     assert backend((1, 1, 64, 64, 64), (32, 1, 3, 3, 3)) == "c"
     assert backend((1, 64, 64, 64, 64), (64, 64, 3, 3, 3)) == backend((1, 64, 8, 8, 8), (64, 64, 3, 3, 3)) == "c"
     assert backend((1, 320, 4, 4, 4), (320, 320, 3, 3, 3)) == backend((1, 256, 8, 8, 8), (256, 256, 3, 3, 3)) == "native"
+    assert backend((1, 128, 16, 16, 16), (256, 128, 3, 3, 3)) == "c"
+    assert backend((1, 128, 16, 16, 16), (256, 128, 3, 3, 3), stride=(1, 2, 2)) == "native"
+    assert backend((1, 64, 16, 16, 16), (128, 64, 3, 3, 3), stride=(2, 2, 2)) == "c"
     assert backend((1, 7, 96, 96, 96), (7, 7, 1, 1, 1)) == backend((1, 16, 32, 32, 32), (16, 16, 1, 1, 1)) == "c"
     assert backend((1, 4, 32, 32, 32), (4, 4, 1, 1, 1)) == "native"
     assert backend((1, 4, 32, 32, 32), (4, 4, 1, 1, 1), torch.float64) == "c"

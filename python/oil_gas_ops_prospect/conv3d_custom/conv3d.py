@@ -31,17 +31,16 @@ class Conv3d(WithPrecision, nn.Conv3d):
         return run_it(self, input, weight, bias)
 
 
-def _rule(x, w):
-    plain = x.dim() >= 4 and w.dim() == 5  # other shapes fail later, with their message
-    return device.module_backend(x.device.type, x.dtype, *((x.shape, w.shape) if plain else ()))
-
-
 def _eager(conv, input, weight, bias):
     def native(x, w, b):
         return nn.Conv3d._conv_forward(conv, x, w, b)
 
+    def rule(x, w):
+        plain = x.dim() >= 4 and w.dim() == 5  # other shapes fail later, with their message
+        return device.module_backend(x.device.type, x.dtype, *((x.shape, w.shape, conv.stride) if plain else ()))
+
     arguments = conv.stride, conv.padding, conv.dilation, conv.groups, conv.padding_mode
-    return run(CONVOLUTION, _rule, native, input, weight, bias, arguments, conv.precision)
+    return run(CONVOLUTION, rule, native, input, weight, bias, arguments, conv.precision)
 
 
 _outside_graph = _disable_dynamo(_eager)

@@ -53,7 +53,7 @@ def _eager(conv, input, weight, bias, output_padding):
             return device.module_backend(x.device.type, x.dtype)
         axes = conv.stride, conv.padding, output_padding, conv.dilation
         y_shape = x.shape[:-3] + output_extents(x.shape[-3:], w.shape[2:], *axes)
-        return device.module_backend(x.device.type, x.dtype, y_shape, w.shape)
+        return device.module_backend(x.device.type, x.dtype, y_shape, w.shape, conv.stride)
 
     return run(TRANSPOSED, rule, native, input, weight, bias, arguments, conv.precision)
 

@@ -99,7 +99,7 @@ def function_backend(device_type, dtype):
     return "c" if device_type == "cpu" and core.takes(dtype) else "composite"
 
 
-def _core_is_faster(dtype, x_shape, w_shape):
+def _core_is_faster(dtype, x_shape, w_shape, stride):
     """Forward plus backward against native, measured on 2 cores with AVX-512 (docs/crossover.md)."""
     voxels = x_shape[-1] * x_shape[-2] * x_shape[-3]
     ci, taps = w_shape[1], w_shape[2] * w_shape[3] * w_shape[4]
@@ -114,17 +114,17 @@ def _core_is_faster(dtype, x_shape, w_shape):
     if voxels >= 2**15:
         return True
     if taps < 125:
-        return ci < 192
+        return ci < (192 if stride in (1, (1, 1, 1)) else 128)
     return dtype != torch.float32 or min(ci, w_shape[0]) < 16
 
 
-def module_backend(device_type, dtype, x_shape=None, w_shape=None):
+def module_backend(device_type, dtype, x_shape=None, w_shape=None, stride=(1, 1, 1)):
     """'c', 'composite' or 'native' for a call of Conv3d: custom where that is the faster or the only one that runs. Without
     shapes, by device and dtype alone."""
     forced = _forced.get()
     if forced != "auto":
         return forced
     if device_type == "cpu":
-        faster = x_shape is None or _core_is_faster(dtype, x_shape, w_shape)
+        faster = x_shape is None or _core_is_faster(dtype, x_shape, w_shape, stride)
         return "c" if core.takes(dtype) and faster else "native"
     return "composite" if device_type in npu.LIMITS else "native"

@@ -79,7 +79,7 @@ def interleave(sides, repeats, calls=1):
 def backend_of(pattern, backend, device, dtype=torch.float32):
     """What ours runs on at this size where `backend` is asked for: the rule goes by shapes too."""
     with conv3d_backend(backend):
-        return module_backend(torch.device(device).type, dtype, pattern.x_shape, pattern.w_shape)
+        return module_backend(torch.device(device).type, dtype, pattern.x_shape, pattern.w_shape, pattern.stride)
 
 
 def cropped(pattern):
