@@ -17,13 +17,13 @@ struct piece ogp_fourier_piece(const struct ogp_plan *plan, int a)
 
 /* Columns need not be read where all are zero. Then a row of the tensor is read from its first element on: whole lines
  * of memory, if rows begin with one. */
-static int64_t skipped_columns(const struct ogp_plan *plan)
+static int64_t skipped_columns(const struct ogp_plan *plan, const struct fourier *f)
 {
     const struct lattice *const width = &plan->lattice[2];
-    const struct piece piece = ogp_fourier_piece(plan, 2);
-    if (piece.in0 >= 0 || (!width->adjoint && width->padding != OGP_ZEROS))
+    const int64_t in0 = ogp_fourier_piece(plan, 2).in0;
+    if (in0 >= 0 || (!width->adjoint && width->padding != OGP_ZEROS))
         return 0;
-    return ogp_min((piece.taps - 1) * width->l1, ogp_ceil_div(-piece.in0, width->lcm / width->l1));
+    return ogp_min(f->window - 1, ogp_ceil_div(-in0, f->step));
 }
 
 struct fourier ogp_fourier(const struct ogp_plan *plan, const struct tiling *t)
@@ -39,7 +39,7 @@ struct fourier ogp_fourier(const struct ogp_plan *plan, const struct tiling *t)
         f.points[a] = t->fft[a]->points;
     }
     f.history = ogp_round_up(f.window - 1, lanes);
-    f.skip = skipped_columns(plan);
+    f.skip = skipped_columns(plan, &f);
     const int64_t columns = ogp_fourier_extent(width) + f.window - 1 - f.skip;
     f.chunks = ogp_ceil_div(columns, f.columns);
     f.vectors_all = ogp_ceil_div(columns, lanes);

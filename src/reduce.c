@@ -138,8 +138,9 @@ static void add_tile(const struct task *task, int64_t n, const struct span span[
     }
 }
 
-void ogp_reduce_spans(const struct job *job, const struct ogp_plan *plan, char *scratch, const struct pairs *pairs,
-                      int64_t n, const struct span span[3], double *sum, double *bias)
+/* Outputs of one class of each axis. */
+static void reduce_class(const struct job *job, const struct ogp_plan *plan, char *scratch, const struct pairs *pairs,
+                         int64_t n, const struct span span[3], double *sum)
 {
     const struct tiling *const t = &plan->tiling;
     struct arena arena = {.base = scratch};
@@ -156,13 +157,23 @@ void ogp_reduce_spans(const struct job *job, const struct ogp_plan *plan, char *
                                                     ogp_min(t->out_channels, pairs->outs - co),
                                                     ogp_min(t->in_channels, pairs->ins - ci)};
                         memset(task.scratch.sum, 0, (size_t)(task.pairs.outs * task.pairs.ins * taps) * sizeof(double));
-                        task.bias = bias && ci == 0 ? bias + co : NULL;
                         add_tile(&task, n, tile);
                         for (int64_t c = 0; c < task.pairs.outs; c++)
                             for (int64_t k = 0; k < task.pairs.ins * taps; k++)
                                 sum[((co + c) * pairs->ins + ci) * taps + k] +=
                                     task.scratch.sum[c * task.pairs.ins * taps + k];
                     }
+}
+
+void ogp_reduce_spans(const struct job *job, const struct ogp_plan *plan, char *scratch, const struct pairs *pairs,
+                      int64_t n, const struct span span[3], double *sum)
+{
+    const int64_t step = plan->lattice[2].classes;
+    for (int64_t c = 0; c < ogp_min(step, span[2].count); c++) {
+        const struct span one[3] = {
+            span[0], span[1], {span[2].start + c, step, ogp_ceil_div(span[2].count - c, step)}};
+        reduce_class(job, plan, scratch, pairs, n, one, sum);
+    }
 }
 
 /* ---- tasks ---- */

@@ -123,7 +123,7 @@ static void aim_reader(const struct spectral_task *task, int64_t in)
     r->volume.data +=
         (task->place.n * r->volume.n + (task->place.group * ogp_channels_in(plan) + in) * r->volume.c) * task->f->bytes;
     r->vectors = ogp_ceil_div(ogp_min(task->f->columns, all - at), plan->kernels->lanes);
-    r->width = (struct sampling){task->width.in0 + task->f->step * at, task->f->step,
+    r->width = (struct sampling){task->in0 + task->f->step * at, task->f->step,
                                  ogp_min(task->f->columns, all - at), plan->lattice[2].in_extent, padding};
     for (int tile = 0; tile < 2; tile++)
         for (int a = 0; a < 2; a++) {
@@ -293,7 +293,7 @@ static void run_unit(const struct job *job, int64_t at, int worker)
                                  .f = &f,
                                  .shared = &shared,
                                  .s = &scratch,
-                                 .width = ogp_fourier_piece(plan, 2),
+                                 .in0 = ogp_fourier_piece(plan, 2).in0,
                                  .direct = direct};
     const int64_t units = ogp_fourier_units(plan, t), outs = ogp_channels_out(plan);
     const int64_t blocks = ogp_ceil_div(outs, t->out_channels);

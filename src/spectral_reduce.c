@@ -149,18 +149,17 @@ static void multiply(const struct task *task, bool fits)
     }
 }
 
-/* Outputs of the chunk, without transforms, class by class of the width. */
+/* Outputs of the chunk, without transforms. */
 static void go_direct(const struct task *task)
 {
     const struct ogp_plan direct = ogp_direct_plan(task->plan);
-    const int64_t tap = task->f->tap, lo = ogp_max(task->first, 0);
+    const int64_t lo = ogp_max(task->first, 0);
     const int64_t hi = ogp_min(task->first + task->f->columns, task->plan->problem.axis[2].o);
-    for (int tile = 0; tile < 2; tile++)
-        for (int64_t c = lo; c < ogp_min(lo + tap, hi) && task->unit.span[tile][0].count > 0; c++) {
-            const struct span span[3] = {
-                task->unit.span[tile][0], task->unit.span[tile][1], {c, tap, ogp_ceil_div(hi - c, tap)}};
-            ogp_reduce_spans(task->job, &direct, task->direct, &task->pairs, task->n, span, task->s->taps, NULL);
-        }
+    for (int tile = 0; tile < 2; tile++) {
+        const struct span span[3] = {task->unit.span[tile][0], task->unit.span[tile][1], {lo, 1, hi - lo}};
+        if (span[0].count > 0 && hi > lo)
+            ogp_reduce_spans(task->job, &direct, task->direct, &task->pairs, task->n, span, task->s->taps);
+    }
 }
 
 static void add_unit(struct task *task)

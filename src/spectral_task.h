@@ -38,7 +38,7 @@ struct spectral_task {
     struct spectral_scratch *s;
     struct unit unit;
     struct place place;
-    struct piece width;
+    int64_t in0; /* what column 0 reads */
     char *direct; /* scratch of the direct plan */
     int64_t chunk;
     int64_t lo, hi; /* columns of the chunk that are outputs; the first column is output `first` */

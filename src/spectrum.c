@@ -39,6 +39,33 @@ int64_t ogp_spectrum_scratch(const struct ogp_plan *plan, const struct fourier *
     return (int64_t)a.bytes;
 }
 
+/* The transform of depth tap d of c->mixed along the height, but for where it comes from or goes. */
+static struct ogp_fft height_of(const struct columns *c, const struct twiddles *twiddles, int64_t d)
+{
+    return (struct ogp_fft){.bins = c->mixed + d * c->plane,
+                            .twiddle = twiddles->exact[1],
+                            .step = c->pair,
+                            .imaginary = c->lanes,
+                            .vectors = 1};
+}
+
+/* The transform of height place b between c->mixed, of which the inverse takes `taps` planes, and c->slab. */
+static struct ogp_fft depth_of(const struct columns *c, const struct twiddles *twiddles, int64_t b, int64_t taps)
+{
+    double *const column = c->mixed + b * c->pair;
+    return (struct ogp_fft){.re = column,
+                            .im = column + c->lanes,
+                            .bins = c->slab,
+                            .twiddle = twiddles->exact[0],
+                            .re_step = c->plane,
+                            .im_step = c->plane,
+                            .step = c->pair,
+                            .imaginary = c->lanes,
+                            .vectors = 1,
+                            .re_count = taps,
+                            .im_count = taps};
+}
+
 /* ---- from taps ---- */
 
 /* Takes `count` width taps from t on of one depth tap to c->rows, scaled; returns the larger of `largest` and their
@@ -63,29 +90,11 @@ static double load_rows(const struct columns *c, enum ogp_dtype dtype, const str
  * end, the two parts are the conjugate of their spectrum. */
 static void mix_height(const struct columns *c, const struct twiddles *twiddles, int64_t d)
 {
-    c->fft[1]->forward(&(struct ogp_fft){.re = c->zeros,
-                                         .im = c->rows,
-                                         .bins = c->mixed + d * c->plane,
-                                         .twiddle = twiddles->exact[1],
-                                         .im_step = c->lanes,
-                                         .step = c->pair,
-                                         .imaginary = c->lanes,
-                                         .vectors = 1});
-}
-
-/* Transforms the depth of height place b of c->mixed into c->slab. */
-static void mix_depth(const struct columns *c, const struct twiddles *twiddles, int64_t b)
-{
-    double *const column = c->mixed + b * c->pair;
-    c->fft[0]->forward(&(struct ogp_fft){.re = column,
-                                         .im = column + c->lanes,
-                                         .bins = c->slab,
-                                         .twiddle = twiddles->exact[0],
-                                         .re_step = c->plane,
-                                         .im_step = c->plane,
-                                         .step = c->pair,
-                                         .imaginary = c->lanes,
-                                         .vectors = 1});
+    struct ogp_fft height = height_of(c, twiddles, d);
+    height.re = c->zeros;
+    height.im = c->rows;
+    height.im_step = c->lanes;
+    c->fft[1]->forward(&height);
 }
 
 /* The pairs of c->slab, a depth place every `row` elements. */
@@ -122,7 +131,8 @@ double ogp_spectrum_of_weights(const struct ogp_plan *plan, const struct fourier
             mix_height(&c, twiddles, d);
         }
         for (int64_t b = 0; b < f->points[1]; b++) {
-            mix_depth(&c, twiddles, b);
+            const struct ogp_fft depth = depth_of(&c, twiddles, b, piece[0].taps);
+            c.fft[0]->forward(&depth);
             store(&c, plan->problem.dtype, (char *)out + (b * bin + 2 * t) * f->bytes, row, f->points[0], count);
         }
     }
@@ -131,35 +141,14 @@ double ogp_spectrum_of_weights(const struct ogp_plan *plan, const struct fourier
 
 /* ---- to taps ---- */
 
-/* Depth taps of the sums of one height place into c->mixed. */
-static void part_depth(const struct columns *c, const struct twiddles *twiddles, int64_t b, int64_t taps)
-{
-    double *const column = c->mixed + b * c->pair;
-    c->fft[0]->inverse(&(struct ogp_fft){.re = column,
-                                         .im = column + c->lanes,
-                                         .bins = c->slab,
-                                         .twiddle = twiddles->exact[0],
-                                         .re_step = c->plane,
-                                         .im_step = c->plane,
-                                         .step = c->pair,
-                                         .imaginary = c->lanes,
-                                         .vectors = 1,
-                                         .re_count = taps,
-                                         .im_count = taps});
-}
-
 /* Height taps of depth tap d, their real parts, into c->rows. */
 static void part_height(const struct columns *c, const struct twiddles *twiddles, int64_t d, int64_t taps)
 {
-    c->fft[1]->inverse(&(struct ogp_fft){.re = c->rows,
-                                         .im = c->rows,
-                                         .bins = c->mixed + d * c->plane,
-                                         .twiddle = twiddles->exact[1],
-                                         .re_step = c->lanes,
-                                         .step = c->pair,
-                                         .imaginary = c->lanes,
-                                         .vectors = 1,
-                                         .re_count = taps});
+    struct ogp_fft height = height_of(c, twiddles, d);
+    height.re = height.im = c->rows;
+    height.re_step = c->lanes;
+    height.re_count = taps;
+    c->fft[1]->inverse(&height);
 }
 
 void ogp_spectrum_to_taps(const struct ogp_plan *plan, const struct fourier *f, const struct twiddles *twiddles,
@@ -177,7 +166,8 @@ void ogp_spectrum_to_taps(const struct ogp_plan *plan, const struct fourier *f, 
             for (int64_t place = 0; place < nd; place++)
                 for (int64_t k = 0; k < 2 * count; k++)
                     c.slab[place * c.pair + k % 2 * c.lanes + k / 2] = sum[2 * ((b * nd + place) * kw + t) + k];
-            part_depth(&c, twiddles, b, kd);
+            const struct ogp_fft depth = depth_of(&c, twiddles, b, kd);
+            c.fft[0]->inverse(&depth);
         }
         for (int64_t d = 0; d < kd; d++) {
             part_height(&c, twiddles, d, kh);

@@ -130,16 +130,10 @@ static void multiply(struct task *task)
     task->tiles = 0;
 }
 
-/* Class by class of the width. */
 static void go_direct(const struct task *task, int64_t n, const struct span span[3])
 {
     const struct ogp_plan direct = ogp_direct_plan(task->plan);
-    const int64_t classes = ogp_min(task->f->tap, span[2].count);
-    for (int64_t c = 0; c < classes; c++) {
-        const struct span one[3] = {span[0], span[1],
-                                    {span[2].start + c, task->f->tap, ogp_ceil_div(span[2].count - c, task->f->tap)}};
-        ogp_reduce_spans(task->job, &direct, task->direct, &task->pairs, n, one, task->s->taps, NULL);
-    }
+    ogp_reduce_spans(task->job, &direct, task->direct, &task->pairs, n, span, task->s->taps);
 }
 
 static void add_tile(struct task *task, int64_t n, const struct span span[3])
