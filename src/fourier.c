@@ -287,39 +287,65 @@ void ogp_fourier_aim(struct reader *r)
         r->place[h] = h * r->fourier->columns;
 }
 
-/* Whether the columns of the chunk that read the tensor are neighbours there. */
-static bool is_straight(const struct reader *r, const struct run *run)
+bool ogp_fourier_repeats(const struct reader *r)
 {
-    return r->width.step * r->volume.axis[2] == 1 && r->width.first + run->lo >= 0 &&
-           r->width.first + run->hi <= r->width.extent;
+    const struct axis *const axis = &r->plan->problem.axis[2];
+    return (r->width.padding == OGP_REFLECT || r->width.padding == OGP_REPLICATE) && r->fourier->tap == 1 &&
+           2 * ogp_max(axis->p, axis->q) < axis->k;
 }
 
-/* Columns [lo, hi) of a row that a padding mode puts beside the tensor. */
-static void pack_border(const struct reader *r, char *row, const char *in, int64_t lo, int64_t hi)
+/* Whether the columns inside the tensor are taken from where they lie: they are neighbours there, and no others are to
+ * be judged with them. */
+static bool is_straight(const struct reader *r)
 {
-    const enum ogp_dtype dtype = r->plan->problem.dtype;
-    for (int64_t c = lo; c < hi; c++)
-        ogp_store(dtype, row, c, ogp_load(dtype, in, r->across[c]));
+    const struct run run = ogp_sampled(&r->width), inside = ogp_inside(&r->width);
+    return r->width.step * r->volume.axis[2] == 1 &&
+           ((run.lo == inside.lo && run.hi == inside.hi) || ogp_fourier_repeats(r));
 }
 
-/* Packs a plane whose columns are not neighbours in the tensor, or are those of a padding mode. */
-static void pack_plane(const struct reader *r, int tile, const char *plane, const struct run *run)
+/* Elements from a row of the tensor to the columns that a padding mode puts beside it. */
+static void find_border(const struct reader *r)
 {
-    const struct fourier *const f = r->fourier;
-    const struct run inside = ogp_inside(&r->width);
-    const int64_t columns = inside.hi - inside.lo, across = r->volume.axis[2];
-    const int64_t step = columns > 1 ? r->width.step * across : 1;
-    const int64_t first = columns > 0 ? (r->width.first + r->width.step * inside.lo) * across : 0;
-    for (int64_t c = run->lo; c < run->hi; c++)
-        r->across[c] = ogp_sample_source(&r->width, c) * across;
-    for (int64_t h = r->rows[tile].lo; h < r->rows[tile].hi; h++) {
-        char *const row = r->packed[tile] + h * f->columns * f->bytes;
-        const char *const in = plane + r->offset[tile][h] * f->bytes;
-        if (columns > 0)
-            r->plan->kernels->gather(row + inside.lo * f->bytes, in + first * f->bytes, step, columns);
-        pack_border(r, row, in, run->lo, inside.lo);
-        pack_border(r, row, in, inside.hi, run->hi);
+    const struct run run = ogp_sampled(&r->width), inside = ogp_inside(&r->width);
+    for (int64_t c = run.lo; c < run.hi; c++)
+        if (c < inside.lo || c >= inside.hi)
+            r->across[c] = ogp_sample_source(&r->width, c) * r->volume.axis[2];
+}
+
+/* Column c of all rows of a plane. */
+static void pack_column(const struct reader *r, int tile, const char *plane, int64_t c)
+{
+    const int64_t step = r->fourier->columns, *const offset = r->offset[tile];
+    const struct run rows = r->rows[tile];
+    if (r->fourier->bytes == sizeof(float)) {
+        const float *const in = (const float *)(const void *)plane + r->across[c];
+        for (int64_t h = rows.lo; h < rows.hi; h++)
+            ((float *)(void *)r->packed[tile])[h * step + c] = in[offset[h]];
+    } else {
+        const double *const in = (const double *)(const void *)plane + r->across[c];
+        for (int64_t h = rows.lo; h < rows.hi; h++)
+            ((double *)(void *)r->packed[tile])[h * step + c] = in[offset[h]];
     }
+}
+
+static void pack_border(const struct reader *r, int tile, const char *plane)
+{
+    const struct run run = ogp_sampled(&r->width), inside = ogp_inside(&r->width);
+    for (int64_t c = run.lo; c < inside.lo; c++)
+        pack_column(r, tile, plane, c);
+    for (int64_t c = inside.hi; c < run.hi; c++)
+        pack_column(r, tile, plane, c);
+}
+
+static void pack_inside(const struct reader *r, int tile, const char *plane)
+{
+    const struct run inside = ogp_inside(&r->width);
+    const int64_t columns = inside.hi - inside.lo, across = r->volume.axis[2], bytes = r->fourier->bytes;
+    const int64_t step = columns > 1 ? r->width.step * across : 1;
+    const char *const first = plane + (r->width.first + r->width.step * inside.lo) * across * bytes;
+    for (int64_t h = r->rows[tile].lo; h < r->rows[tile].hi && columns > 0; h++)
+        r->plan->kernels->gather(r->packed[tile] + (h * r->fourier->columns + inside.lo) * bytes,
+                                 first + r->offset[tile][h] * bytes, step, columns);
 }
 
 /* Takes plane d of a tile to r->packed, zeros where there is none. Sets the rows and columns of *take. Planes are
@@ -328,16 +354,19 @@ static void take_plane(const struct reader *r, int tile, int64_t d, int64_t toge
 {
     const struct fourier *const f = r->fourier;
     const struct sampling *const depth = &r->sampling[tile][0];
-    const struct run run = ogp_sampled(&r->width), *const rows = &r->rows[tile], planes = ogp_sampled(depth);
+    const struct run *const rows = &r->rows[tile], planes = ogp_sampled(depth);
     const int64_t from_d = ogp_sample_source(depth, d);
     if (from_d < 0) {
         memset(r->packed[tile], 0, (size_t)(f->points[1] * f->columns * f->bytes));
         return;
     }
     const char *const plane = r->volume.data + from_d * r->volume.axis[0] * f->bytes;
-    const bool straight = is_straight(r, &run);
-    if (!straight)
-        pack_plane(r, tile, plane, &run);
+    const bool straight = is_straight(r);
+    const struct run run = straight ? ogp_inside(&r->width) : ogp_sampled(&r->width);
+    if (!straight) {
+        pack_inside(r, tile, plane);
+        pack_border(r, tile, plane);
+    }
     take->lo = run.lo;
     take->hi = run.hi;
     take->count = rows->hi - rows->lo;
@@ -349,6 +378,8 @@ static void take_plane(const struct reader *r, int tile, int64_t d, int64_t toge
     take->joins = together == 2 && d > planes.lo;
     take->judges = together == 1 || (d - planes.lo) % 2 == 1 || d + 1 == planes.hi;
     r->plan->kernels->take(take);
+    if (straight)
+        pack_border(r, tile, plane);
 }
 
 /* Asks for the rows of plane d of a tile while the one before is transformed: a chunk is a few lines of each row, which
@@ -359,7 +390,7 @@ static void prefetch(const struct reader *r, int tile, int64_t d)
     const struct sampling *const depth = &r->sampling[tile][0];
     const struct run run = ogp_inside(&r->width);
     const int64_t from_d = ogp_sample_source(depth, d), bytes = (run.hi - run.lo) * r->fourier->bytes;
-    if (from_d < 0 || !is_straight(r, &run))
+    if (from_d < 0 || r->width.step * r->volume.axis[2] != 1)
         return;
     const char *const plane =
         r->volume.data + (from_d * r->volume.axis[0] + r->width.first + run.lo) * r->fourier->bytes;
@@ -388,6 +419,7 @@ void ogp_fourier_read(struct reader *r, char *spectra, const void *twiddle, stru
                           .step = f->bin,
                           .imaginary = f->columns,
                           .vectors = r->vectors};
+    find_border(r);
     if (r->begins)
         memset(spectra + filled * f->plane * f->bytes, 0, (size_t)(rest * f->plane * f->bytes));
     for (int64_t d = 0; d < filled; d++) {
@@ -408,6 +440,7 @@ void ogp_fourier_zeros(const struct reader *r, uint64_t *bits)
 {
     const struct fourier *const f = r->fourier;
     struct ogp_take take = {.group = 1, .vectors = r->vectors};
+    find_border(r);
     for (int64_t d = 0; d < planes(r); d++)
         for (int tile = 0; tile < 2; tile++) {
             take_plane(r, tile, d, 1, &take);

@@ -106,6 +106,10 @@ void ogp_fourier_carve_reader(struct arena *a, const struct fourier *f, struct r
 /* After the unit, and with it sampling or the strides of the volume, has changed. */
 void ogp_fourier_aim(struct reader *r);
 
+/* Whether the columns that a padding mode puts beside the tensor are not looked at: every window that holds one of them
+ * holds the column that it repeats too, of the same chunk or of the one before. */
+bool ogp_fourier_repeats(const struct reader *r);
+
 /* Rows and planes over which magnitudes are added up: 1, 2 or 4, and 1 or 2. */
 struct segment {
     int64_t rows, planes;

@@ -138,7 +138,7 @@ static void aim_reader(const struct spectral_task *task, int64_t in)
 }
 
 /* Reads the chunk of all input channels; the finding of all. */
-static struct finding read_chunk(struct spectral_task *task)
+static struct finding read_chunk(struct spectral_task *task, const struct finding *before)
 {
     const struct fourier *const f = task->f;
     const int64_t ins = ogp_channels_in(task->plan), bins = 2 * f->points[0] * f->points[1];
@@ -153,6 +153,7 @@ static struct finding read_chunk(struct spectral_task *task)
                          task->shared->twiddles.axis[1], &found, segment_of(task->plan), NULL);
         for (int64_t k = 0; k < bins && task->remembered; k++)
             bits[k] = f->columns < 64 ? bits[k] >> f->columns : 0;
+        found.zeros |= before->zeros && ogp_fourier_repeats(&task->s->reader);
         if (found.zeros)
             ogp_fourier_zeros(&task->s->reader, bits);
         else if (padding)
@@ -260,7 +261,7 @@ static void run_chunks(struct spectral_task *task)
         task->first = from + ogp_fourier_column(f, task->chunk) - (f->window - 1);
         task->lo = ogp_max(0, from - task->first);
         task->hi = ogp_min(f->columns, from + extent - task->first);
-        const struct finding now = read_chunk(task);
+        const struct finding now = read_chunk(task, &before);
         const bool fits = ogp_fourier_fits(task->plan, &now, &before);
         ogp_job_tally(task->job, !fits);
         if (!fits && folds) {

@@ -182,6 +182,10 @@ static const char *const problems[] = {
     "g2 ci2 co2 i36x29x40 k7 p3 reflect",
     "g2 ci2 co2 i30x28x50 k5x5x7 p4x4x9 l2x2x3",
     "i36x33x45 k7 p3 replicate",
+    /* the last chunk holds nothing but columns that repeat those of the one before */
+    "i33x30x27 k7 p3 reflect",
+    "f64 i30x29x27 k5x7x7 p2x3x3 replicate",
+    "i32x31x43 k7 p3 reflect",
 };
 
 static const char *const small_problems[] = {
