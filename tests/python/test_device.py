@@ -53,6 +53,10 @@ def test_the_rule_by_shapes():
     assert backend((1, 32, 32, 32, 32), (32, 32, 5, 5, 5)) == "c"
     assert backend((64, 3, 2, 14, 14), (384, 3, 2, 14, 14)) == "native"
     assert backend((3, 2, 14, 14), (384, 3, 2, 14, 14)) == "native"
+    assert backend((1, 1, 4, 4, 4), (1, 1, 3, 3, 3)) == backend((1, 1, 16, 16, 16), (8, 1, 1, 1, 1)) == "native"
+    assert backend((1, 4, 4, 4, 4), (4, 4, 7, 7, 7)) == backend((1, 16, 2, 2, 2), (16, 1, 3, 3, 3)) == "c"
+    assert backend((1, 4, 4, 4, 4), (4, 4, 7, 7, 7), torch.float64) == "native"
+    assert backend((1, 16, 4, 4, 4), (16, 1, 3, 3, 3), torch.float64) == "c"
     assert backend((1, 0, 4, 4, 4), (2, 0, 3, 3, 3)) in ("c", "native")
 
 
@@ -107,7 +111,7 @@ def calls_core(monkeypatch, call):
 
 @pytest.mark.parametrize("name,expected", [("auto", True), ("c", True), ("composite", False), ("native", False)])
 def test_the_call_follows_the_rule(name, expected, monkeypatch):
-    conv, x = Conv3d(1, 1, 3, padding=1), torch.ones(1, 1, 4, 4, 4)
+    conv, x = Conv3d(1, 1, 3, padding=1), torch.ones(1, 1, 8, 8, 8)
     with conv3d_backend(name):
         assert calls_core(monkeypatch, lambda: conv(x)) == expected
         assert calls_core(monkeypatch, lambda: conv3d(x, conv.weight)) == expected

@@ -32,12 +32,17 @@ class Conv3d(WithPrecision, nn.Conv3d):
 
 
 def _eager(conv, input, weight, bias):
+    # tiny layers are many and short: where native runs, this question is all that they may cost
+    if isinstance(input, torch.Tensor):
+        kind = input.device.type
+        if device.module_runs_native(kind, input.dtype, input.shape, weight.shape, conv.stride):
+            return nn.Conv3d._conv_forward(conv, input, weight, bias)
+
     def native(x, w, b):
         return nn.Conv3d._conv_forward(conv, x, w, b)
 
     def rule(x, w):
-        plain = x.dim() >= 4 and w.dim() == 5  # other shapes fail later, with their message
-        return device.module_backend(x.device.type, x.dtype, *((x.shape, w.shape, conv.stride) if plain else ()))
+        return device.module_backend(x.device.type, x.dtype, x.shape, w.shape, conv.stride)
 
     arguments = conv.stride, conv.padding, conv.dilation, conv.groups, conv.padding_mode
     return run(CONVOLUTION, rule, native, input, weight, bias, arguments, conv.precision)

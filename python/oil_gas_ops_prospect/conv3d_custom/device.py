@@ -101,21 +101,25 @@ def function_backend(device_type, dtype):
 
 def _core_is_faster(dtype, x_shape, w_shape, stride):
     """Forward plus backward against native, measured on 2 cores with AVX-512 (docs/crossover.md)."""
+    if len(x_shape) < 4 or len(w_shape) != 5:
+        return True  # these fail later, with their message
     voxels = x_shape[-1] * x_shape[-2] * x_shape[-3]
     ci, taps = w_shape[1], w_shape[2] * w_shape[3] * w_shape[4]
+    single = dtype == torch.float32
+    if taps == 1:
+        least = 2**19 if single else 2**17
+        return voxels >= 2**13 and max(x_shape[-4], w_shape[0]) * voxels >= least
+    if voxels <= 64:
+        depthwise = ci == 1 and x_shape[-4] >= 16
+        return (depthwise and (single or voxels > 8)) or (single and ci < 16 and taps >= 125)
     if ci < 4:  # patches: a first layer, whose input needs no gradient
         co = w_shape[0] * ci // max(1, x_shape[-4])  # of a group
         return co < 64 or taps < 64
-    if taps == 1:
-        least = 2**19 if dtype == torch.float32 else 2**17
-        return voxels >= 2**13 and max(x_shape[-4], w_shape[0]) * voxels >= least
-    if voxels <= 64:
-        return False
     if voxels >= 2**15:
         return True
     if taps < 125:
         return ci < (192 if stride in (1, (1, 1, 1)) else 128)
-    return dtype != torch.float32 or min(ci, w_shape[0]) < 16
+    return not single or min(ci, w_shape[0]) < 16
 
 
 def module_backend(device_type, dtype, x_shape=None, w_shape=None, stride=(1, 1, 1)):
@@ -128,3 +132,8 @@ def module_backend(device_type, dtype, x_shape=None, w_shape=None, stride=(1, 1,
         faster = x_shape is None or _core_is_faster(dtype, x_shape, w_shape, stride)
         return "c" if core.takes(dtype) and faster else "native"
     return "composite" if device_type in npu.LIMITS else "native"
+
+
+def module_runs_native(device_type, *call):
+    """Whether such a call of Conv3d is torch's own operator, whoever looks on. Arguments: those of module_backend."""
+    return module_backend(device_type, *call) == "native" and planning(device_type) is None
