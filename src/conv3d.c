@@ -14,6 +14,7 @@
 #include "job.h"
 #include "pages.h"
 #include "tensor.h"
+#include "tiling.h"
 #include "util.h"
 
 #define TEXT_(a) #a
@@ -130,13 +131,10 @@ static enum ogp_status check_run(const struct ogp_plan *plan, const struct ogp_r
 
 /* ---- running ---- */
 
-/* Waking a thread costs some 10 us: each must get several times that, by the model. */
-enum { CYCLES_A_WORKER = 200 * 1000 };
-
 static void lend(struct job *job, const struct ogp_run *run)
 {
     const struct ogp_plan *const plan = job->plan;
-    const int64_t worth = plan->cost > 1e15 ? INT32_MAX : 1 + (int64_t)plan->cost / CYCLES_A_WORKER;
+    const int64_t worth = plan->cost > 1e15 ? INT32_MAX : 1 + (int64_t)plan->cost / OGP_CYCLES_A_WORKER;
     int64_t workers = ogp_min(ogp_pool_threads(run->pool), ogp_min(worth, plan->workers_most));
     if (plan->shared_bytes + plan->worker_bytes > 0) {
         char *const first = (char *)(((uintptr_t)run->workspace + OGP_ALIGN - 1) / OGP_ALIGN * OGP_ALIGN);

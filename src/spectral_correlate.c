@@ -6,6 +6,7 @@
 
 #include "spectral_output.h"
 #include "spectrum.h"
+#include "tiling.h"
 #include "util.h"
 
 static struct shared carve_shared(struct arena *a, const struct ogp_plan *plan, const struct fourier *f)
@@ -358,9 +359,10 @@ static double cost_of(const struct ogp_plan *plan, const struct tiling *t)
     const double write = outs * (ogp_fourier_write_cycles(&f, (double)t->out[0], 2 * (double)t->out[1]) +
                                  ogp_fourier_memory_cycles(plan, &f, 4 * (double)(t->out[0] * t->out[1])));
     const double pairs = (double)(plan->problem.g * ogp_channels_in(plan) * ogp_channels_out(plan));
-    return task_count(plan, t) * (double)f.vectors_all * (read + middle + products + write) *
-               ogp_fourier_spill(bytes_of(plan, t)) +
-           pairs * ogp_fourier_spectrum_cycles(plan, &f);
+    const double cost = task_count(plan, t) * (double)f.vectors_all * (read + middle + products + write) *
+                            ogp_fourier_spill(bytes_of(plan, t)) +
+                        pairs * ogp_fourier_spectrum_cycles(plan, &f);
+    return cost * ogp_tiling_idle(cost, task_count(plan, t));
 }
 
 bool ogp_spectral_correlate_prepare(struct ogp_plan *plan, int64_t limit)

@@ -7,6 +7,7 @@
 #include "partial.h"
 #include "reduce.h"
 #include "spectrum.h"
+#include "tiling.h"
 #include "util.h"
 
 enum { BLOCK_MOST = 16 }; /* channels of either operand */
@@ -245,8 +246,10 @@ static double cost_of(const struct ogp_plan *plan, const struct tiling *t)
                  units = (double)(plan->problem.n * ogp_fourier_units(plan, t)),
                  splits = fmin((double)t->splits, units);
     const double chunks = (double)f.vectors_all * (ins * read_x + outs * read_gy + middle + products);
-    return blocks * (units * chunks * 1.3 * ogp_fourier_spill(bytes_of(plan, t)) + /* 1.3: measured */
-                     splits * ins * outs * ogp_fourier_spectrum_cycles(plan, &f));
+    const double cost =
+        blocks * (units * chunks * 1.3 * ogp_fourier_spill(bytes_of(plan, t)) + /* 1.3: measured */
+                  splits * ins * outs * ogp_fourier_spectrum_cycles(plan, &f));
+    return cost * ogp_tiling_idle(cost, blocks * splits);
 }
 
 /* A transform serves all channels of the other operand in its block, but the sums of a pair are large: 144 KiB for 9

@@ -88,11 +88,17 @@ static bool take_whole(const struct ogp_plan *plan, const struct tiling_model *m
     return true;
 }
 
+static double counted(const struct ogp_plan *plan, const struct tiling_model *model, const struct tiling *t)
+{
+    const double cost = model->cost(plan, t);
+    return cost * ogp_tiling_idle(cost, model->tasks(plan, t));
+}
+
 /* Doubles whichever of height, depth and channels pays most, while it pays. */
 static void grow(const struct ogp_plan *plan, const struct tiling_model *model, struct tiling *t, int64_t in_channels,
                  int64_t out_channels, int64_t limit)
 {
-    double cost = model->cost(plan, t);
+    double cost = counted(plan, model, t);
     for (;;) {
         struct tiling best = *t;
         double best_cost = INFINITY;
@@ -105,10 +111,10 @@ static void grow(const struct ogp_plan *plan, const struct tiling_model *model, 
                 continue;
             *value[move] = ogp_min(2 * *value[move], most[move]);
             fit_boxes(plan, &next);
-            const double next_cost = model->cost(plan, &next);
+            const double next_cost = counted(plan, model, &next), next_tasks = model->tasks(plan, &next);
             if (next_cost < best_cost && (int64_t)model->bytes(plan, &next) <= limit &&
-                (model->tasks(plan, &next) >= OGP_WANTED_TASKS ||
-                 next_cost < (double)OGP_WANTED_TASKS * OGP_CYCLES_A_TASK)) {
+                (next_tasks >= fmin(OGP_WANTED_TASKS, model->tasks(plan, t)) ||
+                 model->cost(plan, &next) < (double)OGP_WANTED_TASKS * OGP_CYCLES_A_TASK)) {
                 best = next;
                 best_cost = next_cost;
             }
@@ -151,7 +157,7 @@ bool ogp_tiling_choose(struct ogp_plan *plan, const struct tiling_model *model, 
             grow(plan, model, &t, in_channels, out_channels, cache_limit);
             even_out(plan, &t, in_channels, out_channels);
         }
-        const double cost = model->cost(plan, &t);
+        const double cost = counted(plan, model, &t);
         if (cost < best_cost) {
             best_cost = cost;
             plan->tiling = t;
@@ -161,13 +167,18 @@ bool ogp_tiling_choose(struct ogp_plan *plan, const struct tiling_model *model, 
     return best_cost < INFINITY;
 }
 
+double ogp_tiling_idle(double cost, double tasks)
+{
+    return sqrt(fmax(1, fmin(4, cost / OGP_CYCLES_A_WORKER) / tasks));
+}
+
 double ogp_tiling_consider(struct ogp_plan *plan, const struct tiling *t, double cost, double tasks, double *least)
 {
     const bool enough = tasks >= OGP_WANTED_TASKS || cost < (double)OGP_WANTED_TASKS * OGP_CYCLES_A_TASK;
-    const double counted = enough ? cost : 1.33 * cost;
+    const double idle = ogp_tiling_idle(cost, tasks) * cost, counted = (enough ? 1 : 1.33) * idle;
     if (counted < *least) {
         *least = counted;
-        plan->cost = cost;
+        plan->cost = idle;
         plan->tiling = *t;
     }
     return counted;
