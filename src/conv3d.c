@@ -11,6 +11,7 @@
 #include "arena.h"
 #include "describe.h"
 #include "error.h"
+#include "flat.h"
 #include "job.h"
 #include "pages.h"
 #include "tensor.h"
@@ -198,6 +199,7 @@ static enum ogp_status execute(const struct call *call, struct job *job, const s
     job->plan = call->plan;
     job->tally = &tally;
     atomic_init(&job->cancelled, false);
+    ogp_flat_take(job);
     lend(job, run);
     for (int o = 0; o < call->output_count && !job->accumulate; o++)
         advise(&call->outputs[o], ogp_dtype_bytes(call->plan->problem.dtype));

@@ -30,4 +30,8 @@ void ogp_describe(struct text *t, const struct ogp_plan *plan)
     ogp_text_add(t, " | %.3g multiply-adds, modelled at %.3g cycles", plan->multiplies, plan->cost);
     if (plan->direct)
         ogp_text_add(t, ", direct at %.3g", plan->direct_cost);
+    if (plan->flat) {
+        ogp_text_add(t, "; dense operands as ");
+        ogp_describe(t, plan->flat);
+    }
 }

@@ -9,6 +9,7 @@
 #include "cpu.h"
 #include "describe.h"
 #include "error.h"
+#include "flat.h"
 #include "plan.h"
 #include "arena.h"
 #include "reference.h"
@@ -123,6 +124,20 @@ static enum ogp_status fill(struct ogp_plan *plan, const struct ogp_problem *pro
     return OGP_OK;
 }
 
+/* The plan of the flat form, where there is one and it is the cheaper. */
+static struct ogp_plan *plan_flat(const struct ogp_plan *plan, const struct ogp_options *opt)
+{
+    struct ogp_problem problem;
+    ogp_plan *flat;
+    if (opt->config || plan->pass == OGP_GRAD_BIAS || !ogp_flat_problem(&plan->problem, &plan->asked, &problem) ||
+        ogp_plan_create(&flat, &problem, plan->pass, opt, NULL) != OGP_OK)
+        return NULL;
+    if (flat->cost < plan->cost)
+        return flat;
+    ogp_plan_destroy(flat);
+    return NULL;
+}
+
 enum ogp_status ogp_plan_create(ogp_plan **out, const struct ogp_problem *problem, enum ogp_pass pass,
                                 const struct ogp_options *options, struct ogp_error *error)
 {
@@ -144,21 +159,28 @@ enum ogp_status ogp_plan_create(ogp_plan **out, const struct ogp_problem *proble
     if (!made)
         return ogp_fail(error, OGP_NO_MEMORY, "plan: no memory for %zu bytes", sizeof *made);
     *made = plan;
+    made->flat = plan_flat(made, opt);
     *out = made;
     return OGP_OK;
 }
 
 void ogp_plan_destroy(ogp_plan *plan)
 {
+    if (plan)
+        ogp_plan_destroy(plan->flat);
     free(plan);
 }
 
 size_t ogp_plan_workspace_bytes(const ogp_plan *plan, int threads)
 {
-    if (!plan || plan->shared_bytes + plan->worker_bytes == 0)
+    if (!plan)
         return 0;
+    const size_t flat = ogp_plan_workspace_bytes(plan->flat, threads);
+    if (plan->shared_bytes + plan->worker_bytes == 0)
+        return flat;
     const int64_t workers = ogp_min(ogp_max(threads, 1), ogp_min(plan->workers_most, ogp_max(plan->tasks, 1)));
-    return OGP_ALIGN + plan->shared_bytes + (size_t)workers * plan->worker_bytes;
+    const size_t bytes = OGP_ALIGN + plan->shared_bytes + (size_t)workers * plan->worker_bytes;
+    return bytes > flat ? bytes : flat;
 }
 
 size_t ogp_plan_describe(const ogp_plan *plan, char *text, size_t bytes)

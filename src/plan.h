@@ -65,6 +65,7 @@ struct ogp_plan {
     int64_t workers_most; /* that the limit has scratch for */
     double multiplies;    /* of the direct algorithm */
     double cost;
+    struct ogp_plan *flat; /* the same as a product of matrices (flat.h), for operands that lie so; or NULL */
 };
 
 /* The most scratch of one worker and of all workers together, from the caller's limit. They do not grow beyond the

@@ -17,7 +17,7 @@ LAYERS = [
     ["reach.h"],
     ["plan.h"],
     ["job.h", "describe.h"],
-    ["pack.h"],
+    ["pack.h", "flat.h"],
     ["direct.h", "window.h"],
     ["tiling.h", "partial.h", "lanes.h"],
     ["fourier.h", "mute.h", "winograd.h", "lanes_sums.h", "lanes_tiling.h", "pointwise.h"],
