@@ -294,6 +294,12 @@ bool ogp_fourier_repeats(const struct reader *r)
            2 * ogp_max(axis->p, axis->q) < axis->k;
 }
 
+bool ogp_fourier_repeats_zeros(const struct reader *r, bool zeros)
+{
+    /* below the tensor they repeat what may lie in chunks to come */
+    return ogp_fourier_repeats(r) && (zeros || 2 * ogp_inside(&r->width).lo >= r->width.count);
+}
+
 /* Whether the columns inside the tensor are taken from where they lie: they are neighbours there, and no others are to
  * be judged with them. */
 static bool is_straight(const struct reader *r)
@@ -506,6 +512,27 @@ void ogp_fourier_keep(const struct ogp_plan *plan, const struct fourier *f, char
 }
 
 /* ---- judging ---- */
+
+void ogp_fourier_add_finding(struct finding *all, const struct finding *one)
+{
+    all->loudest = fmax(all->loudest, one->loudest);
+    all->quietest = fmin(all->quietest, one->quietest);
+    all->zeros |= one->zeros;
+}
+
+void ogp_fourier_note(struct findings *f, const struct finding *now)
+{
+    f->of[f->count++ % OGP_CHUNKS_REACHED_MOST] = *now;
+}
+
+struct finding ogp_fourier_reached(const struct fourier *f, const struct findings *before)
+{
+    const int64_t reached = ogp_min(before->count, ogp_ceil_div(f->window - 1, f->columns));
+    struct finding all = ogp_nothing_found;
+    for (int64_t back = 1; back <= reached; back++)
+        ogp_fourier_add_finding(&all, &before->of[(before->count - back) % OGP_CHUNKS_REACHED_MOST]);
+    return all;
+}
 
 bool ogp_fourier_in_range(enum ogp_dtype dtype, double magnitude)
 {

@@ -107,8 +107,11 @@ void ogp_fourier_carve_reader(struct arena *a, const struct fourier *f, struct r
 void ogp_fourier_aim(struct reader *r);
 
 /* Whether the columns that a padding mode puts beside the tensor are not looked at: every window that holds one of them
- * holds the column that it repeats too, of the same chunk or of the one before. */
+ * holds the column that it repeats too. */
 bool ogp_fourier_repeats(const struct reader *r);
+
+/* Whether such columns of the chunk may be zero though no other of it is. zeros: those before it hold some. */
+bool ogp_fourier_repeats_zeros(const struct reader *r, bool zeros);
 
 /* Rows and planes over which magnitudes are added up: 1, 2 or 4, and 1 or 2. */
 struct segment {
@@ -121,6 +124,18 @@ struct finding {
     bool zeros;
 };
 static const struct finding ogp_nothing_found = {.quietest = INFINITY};
+void ogp_fourier_add_finding(struct finding *all, const struct finding *one);
+
+/* The same of the chunks before one. */
+enum { OGP_CHUNKS_REACHED_MOST = 32 }; /* by a window of 64 columns from one of a vector of doubles */
+struct findings {
+    struct finding of[OGP_CHUNKS_REACHED_MOST];
+    int64_t count;
+};
+void ogp_fourier_note(struct findings *, const struct finding *now);
+
+/* What those were found to hold that a window which ends in the next chunk reaches. */
+struct finding ogp_fourier_reached(const struct fourier *f, const struct findings *);
 
 /* Transforms the height of every plane of both tiles into spectra, whose other planes become zero with the first chunk
  * of a unit, and adds to what was found over segments. The sum of all elements is added to *sum, if that is not NULL.

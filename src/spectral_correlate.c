@@ -154,15 +154,13 @@ static struct finding read_chunk(struct spectral_task *task, const struct findin
                          task->shared->twiddles.axis[1], &found, segment_of(task->plan), NULL);
         for (int64_t k = 0; k < bins && task->remembered; k++)
             bits[k] = f->columns < 64 ? bits[k] >> f->columns : 0;
-        found.zeros |= before->zeros && ogp_fourier_repeats(&task->s->reader);
+        found.zeros |= ogp_fourier_repeats_zeros(&task->s->reader, before->zeros);
         if (found.zeros)
             ogp_fourier_zeros(&task->s->reader, bits);
         else if (padding)
             for (int64_t k = 0; k < bins; k++)
                 bits[k] |= padding;
-        all.loudest = fmax(all.loudest, found.loudest);
-        all.quietest = fmin(all.quietest, found.quietest);
-        all.zeros |= found.zeros;
+        ogp_fourier_add_finding(&all, &found);
     }
     task->remembered = all.zeros || padding ? ogp_ceil_div(64, f->columns) : ogp_max(task->remembered - 1, 0);
     return all;
@@ -257,12 +255,12 @@ static void run_chunks(struct spectral_task *task)
     const struct lattice *const width = &task->plan->lattice[2];
     const int64_t from = ogp_fourier_first(width), extent = ogp_fourier_extent(width);
     const bool folds = ogp_fourier_folds(task->plan);
-    struct finding before = ogp_nothing_found;
+    struct findings found = {.count = 0};
     for (task->chunk = 0; task->chunk < f->chunks; task->chunk++) {
         task->first = from + ogp_fourier_column(f, task->chunk) - (f->window - 1);
         task->lo = ogp_max(0, from - task->first);
         task->hi = ogp_min(f->columns, from + extent - task->first);
-        const struct finding now = read_chunk(task, &before);
+        const struct finding before = ogp_fourier_reached(f, &found), now = read_chunk(task, &before);
         const bool fits = ogp_fourier_fits(task->plan, &now, &before);
         ogp_job_tally(task->job, !fits);
         if (!fits && folds) {
@@ -277,7 +275,7 @@ static void run_chunks(struct spectral_task *task)
             ogp_spectral_end_rows(task);
             go_direct(task);
         }
-        before = now;
+        ogp_fourier_note(&found, &now);
     }
 }
 

@@ -166,9 +166,10 @@ static void go_direct(const struct task *task)
 static void add_unit(struct task *task)
 {
     const struct fourier *const f = task->f;
-    struct finding before = ogp_nothing_found;
+    struct findings found = {.count = 0};
     for (task->chunk = 0; task->chunk < f->chunks; task->chunk++) {
         task->first = ogp_fourier_column(f, task->chunk) - (f->window - 1);
+        const struct finding before = ogp_fourier_reached(f, &found);
         const struct finding x = read_chunk(task, true), gy = read_chunk(task, false);
         const bool fits =
             ogp_fourier_fits(task->plan, &x, &before) && ogp_fourier_fits(task->plan, &gy, &ogp_nothing_found);
@@ -176,7 +177,7 @@ static void add_unit(struct task *task)
         if (!fits)
             go_direct(task);
         ogp_job_tally(task->job, !fits);
-        before = x;
+        ogp_fourier_note(&found, &x);
     }
 }
 

@@ -369,6 +369,24 @@ static void test_nested_host(void)
     ogp_pool_destroy(pool);
 }
 
+/* Layers of a millisecond are not left to one thread. */
+static void test_small_layers(void)
+{
+    static const char *const layers[] = {"ci64 co64 i8 k3 p1", "ci320 co320 i4 k3 p1", "ci512 co1024 i4 k1",
+                                         "ci16 co16 i8 k7 p3", "ci8 co8 i16 k5 p2"};
+    for (size_t k = 0; k < sizeof layers / sizeof *layers; k++)
+        for (int pass = OGP_FORWARD; pass <= OGP_GRAD_WEIGHT; pass++) {
+            const struct ogp_problem p = problem_of(layers[k]);
+            ogp_plan *plan = NULL;
+            char line[1024] = "";
+            EXPECT(ogp_plan_create(&plan, &p, (enum ogp_pass)pass, NULL, NULL) == OGP_OK, "no plan");
+            ogp_plan_describe(plan, line, sizeof line);
+            const char *const tasks = strstr(line, " tasks ");
+            EXPECT(tasks && atoi(tasks + 7) >= 4, "%s", line);
+            ogp_plan_destroy(plan);
+        }
+}
+
 int main(void)
 {
     ogp_pool *pool = pool_of(3);
@@ -379,6 +397,7 @@ int main(void)
     test_one_plan();
     test_host();
     test_tiny();
+    test_small_layers();
     test_poll(NULL, texts[0]);
     test_poll(pool, texts[0]);
     test_poll(NULL, texts[2]);

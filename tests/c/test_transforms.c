@@ -186,6 +186,9 @@ static const char *const problems[] = {
     "i33x30x27 k7 p3 reflect",
     "f64 i30x29x27 k5x7x7 p2x3x3 replicate",
     "i32x31x43 k7 p3 reflect",
+    /* windows over three chunks and more */
+    "f64 i20x21x60 k3x3x31 p1x1x15",
+    "f64 i20x21x60 k3x3x31 p1x1x15 reflect",
 };
 
 static const char *const small_problems[] = {
