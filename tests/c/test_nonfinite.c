@@ -158,8 +158,8 @@ static const char *const problems[] = {
     "ci2 co2 i5x6x7 k3 p2 replicate",
     "g2 ci2 co2 i5x6x7 k3 s2 p3 circular",
     /* windows over three chunks of transforms and more */
-    "f64 i5x6x70 k3x3x31 p1x1x15",
-    "i5x6x60 k3x3x29 p1x1x14 reflect",
+    "f64 i2x3x50 k2x2x31 p1x1x15",
+    "f64 i2x3x40 k2x1x29 p1x0x14 reflect",
     "ci16 co5 i3x4x9 k1",
     "n2 ci3 co4 i4x5x6 k3 p1 xndhwc yndhwc",
 };

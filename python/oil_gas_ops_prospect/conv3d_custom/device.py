@@ -99,6 +99,16 @@ def function_backend(device_type, dtype):
     return "c" if device_type == "cpu" and core.takes(dtype) else "composite"
 
 
+def _core_is_faster_on_few_voxels(single, voxels, channels, ci, taps):
+    if ci == 1 and channels >= 16:  # depthwise
+        return single or voxels > 8
+    if not single:
+        return voxels > 8 and ci >= 4 and taps >= 125
+    if taps < 125:
+        return voxels > 32 and 16 <= ci <= 64
+    return ci <= 16 or (voxels > 8 and taps >= 343)
+
+
 def _core_is_faster(dtype, x_shape, w_shape, stride):
     """Forward plus backward against native, measured on 2 cores with AVX-512 (docs/crossover.md)."""
     if len(x_shape) < 4 or len(w_shape) != 5:
@@ -112,16 +122,17 @@ def _core_is_faster(dtype, x_shape, w_shape, stride):
         least = 2**19 if single else 2**17
         return voxels >= 2**13 and max(x_shape[-4], w_shape[0]) * voxels >= least
     if voxels <= 64:
-        depthwise = ci == 1 and x_shape[-4] >= 16
-        return (depthwise and (single or voxels > 8)) or (single and ci < 16 and taps >= 125)
+        return _core_is_faster_on_few_voxels(single, voxels, x_shape[-4], ci, taps)
     if ci < 4:  # patches: a first layer, whose input needs no gradient
         co = w_shape[0] * ci // max(1, x_shape[-4])  # of a group
         return co < 64 or taps < 64
     if voxels >= 2**15:
         return True
     if taps < 125:
-        return ci < (192 if stride in (1, (1, 1, 1)) else 128)
-    return not single or min(ci, w_shape[0]) < 16
+        most, large = (192, 2**12) if stride in (1, (1, 1, 1)) else (128, 2**13)
+        return ci < most or voxels >= large
+    least = min(ci, w_shape[0])
+    return not single or least < 16 or (least >= 32 and voxels >= 2**12)
 
 
 def module_backend(device_type, dtype, x_shape=None, w_shape=None, stride=(1, 1, 1)):
