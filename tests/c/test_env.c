@@ -102,6 +102,19 @@ static void test_noise_stays_transformed(void)
     }
 }
 
+/* Dense operands of a kernel that covers the volume are multiplied as matrices. */
+static void test_flat(void)
+{
+    static const enum ogp_pass passes[] = {OGP_FORWARD, OGP_GRAD_INPUT, OGP_GRAD_WEIGHT};
+    char out[4000], said[100];
+    for (int k = 0; k < 3; k++) {
+        run_child(&(struct child){.problem = "n20 g2 ci6 co8 i2x4x4 k2x4x4 s2x4x4", .verbose = "1", .pass = passes[k]},
+                  out, sizeof out);
+        snprintf(said, sizeof said, "ogp: %s g2 ci192 co8 i1x1x20 k1 ", pass_name(passes[k]));
+        EXPECT(strstr(out, said), "%s: %s", pass_name(passes[k]), out);
+    }
+}
+
 static int plan_status(const char *isa)
 {
     const struct ogp_problem p = problem_of(text);
@@ -165,6 +178,7 @@ int main(void)
 {
     test_verbose();
     test_noise_stays_transformed();
+    test_flat();
     test_cap();
     test_offer();
     return test_end("test_env");
