@@ -111,9 +111,9 @@ static void grow(const struct ogp_plan *plan, const struct tiling_model *model, 
                 continue;
             *value[move] = ogp_min(2 * *value[move], most[move]);
             fit_boxes(plan, &next);
-            const double next_cost = counted(plan, model, &next), next_tasks = model->tasks(plan, &next);
+            const double next_cost = counted(plan, model, &next);
             if (next_cost < best_cost && (int64_t)model->bytes(plan, &next) <= limit &&
-                (next_tasks >= fmin(OGP_WANTED_TASKS, model->tasks(plan, t)) ||
+                (model->tasks(plan, &next) >= fmin(OGP_WANTED_TASKS, model->tasks(plan, t)) ||
                  model->cost(plan, &next) < (double)OGP_WANTED_TASKS * OGP_CYCLES_A_TASK)) {
                 best = next;
                 best_cost = next_cost;

@@ -8,7 +8,12 @@
 /* A tile's working set should stay within the second-level cache: 512 KiB on the smallest machines of interest. Work is
  * cut into so many tasks at least where each is still worth the handling. Waking a thread costs some 10 us: each worker
  * must get several times that. */
-enum { OGP_TILE_BYTES = 448 << 10, OGP_WANTED_TASKS = 32, OGP_CYCLES_A_TASK = 100 * 1000, OGP_CYCLES_A_WORKER = 2 * OGP_CYCLES_A_TASK };
+enum {
+    OGP_TILE_BYTES = 448 << 10,
+    OGP_WANTED_TASKS = 32,
+    OGP_CYCLES_A_TASK = 100 * 1000,
+    OGP_CYCLES_A_WORKER = 2 * OGP_CYCLES_A_TASK
+};
 
 /* What a pass says of a tiling: scratch of one worker, cycles of the whole pass on one core, number of tasks. */
 struct tiling_model {
@@ -28,7 +33,8 @@ static inline bool ogp_by_class(const struct lattice *lat, int a)
 bool ogp_tiling_choose(struct ogp_plan *plan, const struct tiling_model *model, int64_t in_channels,
                        int64_t out_channels, int64_t limit);
 
-/* By how much the cost of a pass counts as more where its tasks leave idle some of the cores that it is worth, of four. */
+/* By how much the cost of a pass counts as more where its tasks leave idle some of the cores that it is worth, of four.
+ */
 double ogp_tiling_idle(double cost, double tasks);
 
 /* Keeps a tiling of this cost where it is the cheapest so far; too few tasks count as a third more. Returns the cost so

@@ -21,7 +21,7 @@ LAYERS = [
     ["direct.h", "window.h"],
     ["tiling.h", "partial.h", "lanes.h"],
     ["fourier.h", "mute.h", "winograd.h", "lanes_sums.h", "lanes_tiling.h", "pointwise.h"],
-    ["spectrum.h", "winograd_weights.h"],
+    ["fourier_reader.c", "spectrum.h", "winograd_weights.h"],
     ["correlate.h", "reduce.h", "lanes_weights.c", "lanes_correlate.h", "lanes_reduce.h", "bias.h", "reference.h",
      "pointwise_correlate.h", "pointwise_reduce.h"],
     ["spectral_task.h", "winograd_tile.h"],
